@@ -43,6 +43,8 @@ type Chooser interface {
 	// Spare decides whether the stable version answers a request that a rollout's candidate has failed, and returns
 	// it, "" for that which answers by default.
 	Spare(model string, arm Arm) (version string, may bool)
+	// Lost hears that a version which Choose has named is not there any more.
+	Lost(model string, why error)
 }
 
 // StickyKey is who asks, as far as rollouts care: the same one gets the same version.

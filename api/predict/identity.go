@@ -134,6 +134,11 @@ func entityOf(about *router.Description, in []tensor.Tensor) string {
 func (s *Server) take(j *job, version string) *api.Error {
 	model := j.asked
 	predictor, hold, err := s.config.Models.Acquire(model, version)
+	if c, ok := s.config.Models.(router.Chooser); ok && isUnknown(err) && version != "" && !j.pinned && j.Caller.MayUse(model) {
+		c.Lost(model, err) // a reload has taken the version away that a rollout has chosen
+		j.arm = router.Arm{}
+		return s.take(j, "")
+	}
 	if err == nil {
 		about := predictor.Describe()
 		if about != nil && j.Caller.MayUse(about.Name, model) {

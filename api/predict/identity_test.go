@@ -241,6 +241,29 @@ func (versioned) Spare(_ string, arm router.Arm) (version string, may bool) {
 	return "3", arm.Name == "candidate"
 }
 
+// Lost implements router.Chooser.
+func (v versioned) Lost(model string, _ error) { v.note("lost "+model, "a reload") }
+
+// TestAnotherVersionAnswersForOneThatIsLost has a rollout choose a version that a reload has taken away: that which answers by default
+// scores the request, in no arm, and the rollout hears of it.
+func TestAnotherVersionAnswersForOneThatIsLost(t *testing.T) {
+	var s seen
+	models := rollingSums(&s)
+	models.list = slices.DeleteFunc(models.list, func(f *fake) bool { return f.about.Version == "4" })
+	c := s.config(config(t, models))
+	c.Models = versioned{models}
+	r := newRig(t, c)
+	res, text := r.do("POST", "/v2/models/sums/infer", `{"id":"x-1","inputs":[`+sumInput+`]}`)
+	if head := res.Header; res.StatusCode != statusOK || head.Get("X-Weir-Version") != "3" || head.Get("X-Weir-Arm") != "" {
+		t.Errorf("%d %v %s", res.StatusCode, head, text)
+	}
+	models.mu.Lock()
+	defer models.mu.Unlock()
+	if !slices.Contains(models.asked, "lost sums by a reload") {
+		t.Errorf("the rollout does not hear of it: %q", models.asked)
+	}
+}
+
 // What the candidate of a rollout fails, the stable version answers, in no arm.
 func TestTheStableVersionScoresWhatTheCandidateFails(t *testing.T) {
 	for _, bad := range []error{inference.ErrInternal, inference.ErrInvalid, inference.ErrUnavailable, inference.ErrTenantQueueFull} {

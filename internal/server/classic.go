@@ -224,6 +224,48 @@ func (p *predictors) version(name, version string) (string, error) {
 	return served.Label(), nil
 }
 
+// answers implements rolled.
+func (p *predictors) answers(model string) (string, bool) {
+	label, err := p.version(model, "")
+	return label, err == nil
+}
+
+// keep implements rolled: nothing of a model that other servers compute is in memory here.
+func (p *predictors) keep(ctx context.Context, model, label string) (func(), error) {
+	if _, ok := p.remotes.version(model, label); ok {
+		return func() {}, nil
+	}
+	release, err := p.local.Keep(ctx, model, label)
+	if errors.Is(err, versions.ErrUnknown) {
+		err = fmt.Errorf("%w: %w", admin.ErrNoModel, err)
+	}
+	return release, err
+}
+
+// give implements rolled.
+func (p *predictors) give(model, label, by string) error {
+	before, _ := p.answers(model)
+	if !p.remotes.move(model, label) {
+		if err := p.local.Move(context.Background(), model, label); err != nil {
+			return err
+		}
+	}
+	p.s.log.Info("another version answers", zap.String("model", model), zap.String("version", label), zap.String("before", before), zap.String("by", by))
+	return nil
+}
+
+// withdraw implements rolled.
+func (p *predictors) withdraw(model, by string) error {
+	choice, ok := p.remotes.choice(model)
+	if !ok {
+		choice, ok = p.local.Choice(model)
+	}
+	if answers, _ := p.answers(model); !ok || answers == choice {
+		return nil
+	}
+	return p.give(model, choice, by)
+}
+
 // answering lists the versions that requests get which name none.
 func (p *predictors) answering() []router.ModelState {
 	list := p.remotes.answering()

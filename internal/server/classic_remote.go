@@ -26,6 +26,7 @@ type remotePredictors struct {
 
 	mu     sync.Mutex
 	models map[string][]*remotePredictor // by name: its versions, in the file's order
+	moved  map[string]string             // by name: the version that a rollout or a deployment has given it to
 }
 
 // remotePredictor is one of them, or one of the versions of one. A record without a version has that which its replicas tell.
@@ -38,7 +39,7 @@ type remotePredictor struct {
 }
 
 func newRemotePredictors(p *predictors) *remotePredictors {
-	r := &remotePredictors{p: p}
+	r := &remotePredictors{p: p, moved: make(map[string]string)}
 	r.begin, r.end = background()
 	return r
 }
@@ -97,8 +98,40 @@ func versionOf(list []*remotePredictor, label string) *remotePredictor {
 	return list[i]
 }
 
-// chosen is the version that a request gets; of "" the first one that is no candidate. nil: there is none.
-func chosen(list []*remotePredictor, version string) *remotePredictor {
+// chosen is the version of a name that a request gets; of "" that which the name was moved to, or the file's. nil: there is none. The
+// caller holds mu.
+func (r *remotePredictors) chosen(name, version string) *remotePredictor {
+	list := r.models[name]
+	if moved := versionOf(list, r.moved[name]); version == "" && moved != nil {
+		return moved
+	}
+	return configured(list, version)
+}
+
+// move lets a version answer for its name; false: there is none of this name and version.
+func (r *remotePredictors) move(name, version string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if version == "" || versionOf(r.models[name], version) == nil {
+		return false
+	}
+	r.moved[name] = version
+	return true
+}
+
+// choice is the version that the file has for a name; ok is false where no servers compute it.
+func (r *remotePredictors) choice(name string) (label string, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m := configured(r.models[name], "")
+	if m == nil {
+		return "", false
+	}
+	return m.record.Version, true
+}
+
+// configured is the version of a label; of "" the first one that is no candidate. nil: there is none.
+func configured(list []*remotePredictor, version string) *remotePredictor {
 	switch {
 	case len(list) == 0:
 		return nil
@@ -152,7 +185,7 @@ func (r *remotePredictors) commit(next map[string][]*remotePredictor) {
 func (r *remotePredictors) find(name, version string) router.Predictor {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	m := chosen(r.models[name], version)
+	m := r.chosen(name, version)
 	if m == nil {
 		return nil
 	}
@@ -172,7 +205,7 @@ func (r *remotePredictors) find(name, version string) router.Predictor {
 func (r *remotePredictors) version(name, version string) (label string, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	m := chosen(r.models[name], version)
+	m := r.chosen(name, version)
 	if m == nil || m.record.Version == "" {
 		return "", false
 	}
@@ -183,7 +216,7 @@ func (r *remotePredictors) version(name, version string) (label string, ok bool)
 func (r *remotePredictors) reaches(name, version string, regions []string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	m := chosen(r.models[name], version)
+	m := r.chosen(name, version)
 	return m == nil || m.fleet.Reaches(regions)
 }
 
@@ -217,7 +250,7 @@ func (r *remotePredictors) answering() []router.ModelState {
 	defer r.mu.Unlock()
 	var list []router.ModelState
 	for _, name := range slices.Sorted(maps.Keys(r.models)) {
-		if m := chosen(r.models[name], ""); m != nil {
+		if m := r.chosen(name, ""); m != nil {
 			list = append(list, m.state())
 		}
 	}

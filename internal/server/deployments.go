@@ -150,12 +150,12 @@ func overrule(ctx context.Context, d *deployments, model string) error {
 	return err
 }
 
-// versions are what has the versions of a model here; nil: it is a classical one, or new.
-func (d *deployments) versions(model string) rolled { return d.s.rollouts.versionsOf(model) }
+// versions are what has the versions of a model here; nil: it is new.
+func (d *deployments) versions(model string) rolled { return d.s.rollouts.names.of(model) }
 
 // isClassic reports whether a model is a classical one.
 func (d *deployments) isClassic(model string) bool {
-	return d.versions(model) == nil && slices.Contains(d.s.predictors.names(), model)
+	return d.s.rollouts.names.isClassic(model) || d.versions(model) == nil && slices.Contains(d.s.predictors.names(), model)
 }
 
 // isRouted reports whether other servers compute a model.
@@ -233,14 +233,11 @@ func (d *deployments) trim(model string, list []deployment.Revision) {
 // withdraw gives a model's name back to the version of the configuration.
 func (d *deployments) withdraw(model string) {
 	d.endRollouts(model, deployment.IsRollout)
-	if d.isRouted(model) {
-		d.s.fleets.forgetMove(model)
-		return
+	if v := d.versions(model); v != nil {
+		if err := v.withdraw(model, deploymentActor); err != nil {
+			d.s.log.Error("the version of the configuration does not answer", zap.String("model", model), zap.Error(err))
+		}
 	}
-	r := d.s.rollouts
-	r.mu.Lock()
-	delete(r.classic, model)
-	r.mu.Unlock()
 }
 
 // endRollouts aborts the rollouts of a model whose ids are among ids.
@@ -257,15 +254,7 @@ func (d *deployments) Answers(model string) (string, bool) {
 	if v := d.versions(model); v != nil {
 		return v.answers(model)
 	}
-	if !d.isClassic(model) {
-		return "", false
-	}
-	r := d.s.rollouts
-	r.mu.Lock()
-	label := r.classic[model]
-	r.mu.Unlock()
-	label, err := d.s.predictors.version(model, label)
-	return label, err == nil
+	return "", false
 }
 
 // Activate implements deployment.Host. A rollout that an operator has started before there was the deployment ends, too.
@@ -274,11 +263,7 @@ func (d *deployments) Activate(_ context.Context, model, label string) error {
 	if v := d.versions(model); v != nil {
 		return v.give(model, label, deploymentActor)
 	}
-	r := d.s.rollouts
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.classic[model] = label
-	return nil
+	return fmt.Errorf("%w: %q", admin.ErrNoModel, model)
 }
 
 // Check implements deployment.Host: a version must answer what the stable version answers. How far the answers differ, and how

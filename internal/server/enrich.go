@@ -180,6 +180,9 @@ func (w *enriched) Spare(model string, arm router.Arm) (version string, may bool
 	return w.config.rollouts.spareClassic(model, arm)
 }
 
+// Lost implements router.Chooser.
+func (w *enriched) Lost(model string, why error) { w.config.rollouts.lost(model, why) }
+
 // close writes what the logs hold and ends the connections.
 func (w *enriched) close(ctx context.Context) error {
 	close(w.over)

@@ -201,15 +201,13 @@ func (f *fleets) hasVersions(name string) bool {
 	return n != nil && len(n.versions) > 1
 }
 
-// forgetMove lets the version answer that the configuration has for a name.
-func (f *fleets) forgetMove(name string) {
+// withdraw implements rolled.
+func (f *fleets) withdraw(name, _ string) error {
 	f.mu.Lock()
 	delete(f.moved, name)
 	locals := f.locals
 	f.mu.Unlock()
-	if err := f.publish(locals); err != nil {
-		f.s.log.Error("the list of models was not changed", zap.Error(err))
-	}
+	return f.publish(locals)
 }
 
 // keep implements rolled: nothing of a fleet is in memory here.

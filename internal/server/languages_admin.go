@@ -121,6 +121,9 @@ func (l *languages) entryOf(name, label string) (*models.Model, func(), bool) {
 	return &own, lease.Release, true
 }
 
+// withdraw implements rolled: the versions of the deployment leave, and with them the name moves.
+func (l *languages) withdraw(string, string) error { return nil }
+
 // give implements rolled.
 func (l *languages) give(name, label, by string) error {
 	before, _ := l.answers(name)

@@ -26,6 +26,7 @@ import (
 // transitions, feed it with what happened to requests, and have copies answered.
 type rollouts struct {
 	s       *Server
+	names   *names
 	control *rollout.Controller
 	series  *telemetry.Rollouts
 	shadows *shadows
@@ -38,8 +39,6 @@ type rollouts struct {
 	trouble telemetry.LogLimiter
 	journal *rollout.Journal // nil: there is no store
 
-	mu      sync.Mutex
-	classic map[string]string // by classical model: the version that a rollout has left it with
 	changes chan []rollout.Transition
 }
 
@@ -51,8 +50,8 @@ const (
 
 func newRollouts(s *Server) (*rollouts, error) {
 	r := &rollouts{
-		s: s, control: rollout.NewController(), holds: holds{releases: make(map[string]func())},
-		classic: make(map[string]string), changes: make(chan []rollout.Transition, changeQueue), saved: make(map[string]int),
+		s: s, names: &names{all: []rolled{s.languages, s.fleets, s.predictors}, log: s.log}, control: rollout.NewController(), holds: holds{releases: make(map[string]func())},
+		changes: make(chan []rollout.Transition, changeQueue), saved: make(map[string]int),
 		trouble: telemetry.LogLimiter{Every: telemetry.TroubleEvery},
 	}
 	r.others = elsewhere{store: s.store, instance: s.ports.instance, failed: func(err error) {
@@ -64,7 +63,7 @@ func newRollouts(s *Server) (*rollouts, error) {
 	var err error
 	r.series, err = telemetry.AddRollouts(s.metrics, r.figures)
 	r.shadows = &shadows{
-		control: r.control, series: r.series, versions: r.versionsOf, engaged: s.engines.engaged, changed: r.changed,
+		control: r.control, series: r.series, entryOf: r.names.entryOf, engaged: s.engines.engaged, changed: r.changed,
 		ask: func(ctx context.Context, version *models.Model, c *models.Copy) (generation.Shadowed, error) {
 			return s.edge.Shadow(ctx, version, c)
 		},
@@ -221,17 +220,8 @@ func (r *rollouts) finish(t *rollout.Transition) {
 	if !ok {
 		return
 	}
-	if r.versionsOf(t.Model) == nil {
-		r.mu.Lock()
-		r.classic[t.Model] = plan.Stable
-		if t.To == rollout.Promoted {
-			r.classic[t.Model] = plan.Candidate
-		}
-		r.mu.Unlock()
-		return
-	}
 	if t.To == rollout.Promoted {
-		r.promote(plan)
+		r.names.give(&plan, plan.Candidate)
 	}
 	r.holds.release(t.ID)
 }
@@ -257,39 +247,6 @@ func (h *holds) release(id string) {
 	h.mu.Unlock()
 	if release != nil {
 		release()
-	}
-}
-
-// rolled has the versions of models: languages and fleets are such.
-type rolled interface {
-	// answers is the version that requests get; false: there is no such model.
-	answers(model string) (label string, ok bool)
-	// keep holds a version ready until release is called. Errors wrap admin.ErrNoModel.
-	keep(ctx context.Context, model, label string) (release func(), err error)
-	// entryOf is a version that is ready, until release is called.
-	entryOf(model, label string) (entry *models.Model, release func(), ok bool)
-	// give lets a version answer for its name.
-	give(model, label, by string) error
-}
-
-// versionsOf is what has the versions of a model; nil: it is a classical one, or none.
-func (r *rollouts) versionsOf(model string) rolled {
-	for _, v := range []rolled{r.s.languages, r.s.fleets} {
-		if _, ok := v.answers(model); ok {
-			return v
-		}
-	}
-	return nil
-}
-
-// promote lets a candidate answer for its name.
-func (r *rollouts) promote(p rollout.Plan) {
-	v := r.versionsOf(p.Model)
-	if v == nil {
-		return
-	}
-	if err := v.give(p.Model, p.Candidate, "rollout "+p.ID); err != nil {
-		r.s.log.Error("a promoted version does not answer", zap.String("model", p.Model), zap.String("version", p.Candidate), zap.Error(err))
 	}
 }
 
@@ -326,7 +283,7 @@ func (r *rollouts) startTelling(ctx context.Context, by string, p rollout.Plan, 
 	if err := r.control.Free(p.Model); err != nil {
 		return rollout.Status{}, err
 	}
-	release, err := r.hold(ctx, p)
+	release, err := r.names.hold(ctx, p)
 	if err != nil {
 		return rollout.Status{}, err
 	}
@@ -347,54 +304,23 @@ func (r *rollouts) startTelling(ctx context.Context, by string, p rollout.Plan, 
 		r.s.audit.failed(ctx, by, state.ActionRollout+"start", p.Model, state.Details{"id": p.ID, "candidate": p.Candidate}, err)
 		return rollout.Status{}, err
 	}
+	r.names.give(&p, p.Stable)
 	r.apply(run.Take())
 	return r.status(p.ID)
 }
 
-// complete fills in the version that answers now, and refuses versions that are not there.
+// complete fills in the version that answers now. A plan may name another stable version of a classical model, whose newest version
+// answers without being asked: the stable one answers from the rollout's start on.
 func (r *rollouts) complete(p *rollout.Plan) error {
-	if v := r.versionsOf(p.Model); v != nil {
-		answers, _ := v.answers(p.Model)
-		p.Stable = cmp.Or(p.Stable, answers)
-		if p.Stable != answers {
-			return fmt.Errorf("%w: the stable version is %q, and %q answers; move the name first", rollout.ErrPlan, p.Stable, answers)
-		}
-		return nil
+	v := r.names.of(p.Model)
+	if v == nil {
+		return fmt.Errorf("%w: %q", admin.ErrNoModel, p.Model)
 	}
-	stable, err := r.s.predictors.version(p.Model, p.Stable)
-	if err != nil {
-		return fmt.Errorf("%w: %w", admin.ErrNoModel, err)
-	}
-	if p.Stable = stable; p.Candidate == "" {
-		return nil // the plan's own check says so
-	}
-	if _, err := r.s.predictors.version(p.Model, p.Candidate); err != nil {
-		return fmt.Errorf("%w: %w", admin.ErrNoModel, err)
+	answers, _ := v.answers(p.Model)
+	if p.Stable = cmp.Or(p.Stable, answers); p.Stable != answers && !r.names.isClassic(p.Model) {
+		return fmt.Errorf("%w: the stable version is %q, and %q answers; move the name first", rollout.ErrPlan, p.Stable, answers)
 	}
 	return nil
-}
-
-// hold keeps both versions of a model ready: those of this process in memory.
-func (r *rollouts) hold(ctx context.Context, p rollout.Plan) (release func(), err error) {
-	v := r.versionsOf(p.Model)
-	if v == nil {
-		return func() {}, nil
-	}
-	var held []func()
-	release = func() {
-		for _, f := range held {
-			f()
-		}
-	}
-	for _, label := range []string{p.Stable, p.Candidate} {
-		f, err := v.keep(ctx, p.Model, label)
-		if err != nil {
-			release()
-			return nil, err
-		}
-		held = append(held, f)
-	}
-	return release, nil
 }
 
 func (r *rollouts) status(id string) (rollout.Status, error) {
@@ -468,26 +394,15 @@ func (r *rollouts) restore() {
 func (r *rollouts) resume(run *rollout.Rollout) {
 	p := run.Plan()
 	log := r.s.log.With(zap.String("id", p.ID), zap.String("model", p.Model), zap.String("candidate", p.Candidate))
-	v := r.versionsOf(p.Model)
 	switch {
-	case run.State() == rollout.Promoted && v != nil:
-		if answers, _ := v.answers(p.Model); answers == p.Stable {
-			r.promote(p)
-		}
-	case run.State().Over() && v == nil:
-		r.mu.Lock()
-		r.classic[p.Model] = p.Stable
-		if run.State() == rollout.Promoted {
-			r.classic[p.Model] = p.Candidate
-		}
-		r.mu.Unlock()
 	case run.State().Over():
+		r.left(&p, run.State())
 	default:
 		if err := r.complete(&p); err != nil {
 			log.Error("a rollout does not go on", zap.Error(err))
 			return
 		}
-		release, err := r.hold(r.ctx, p)
+		release, err := r.names.hold(r.ctx, p)
 		if err == nil {
 			r.holds.keep(p.ID, release)
 			err = r.control.Add(run)
@@ -500,7 +415,24 @@ func (r *rollouts) resume(run *rollout.Rollout) {
 			log.Error("a rollout does not go on", zap.Error(err))
 			return
 		}
+		r.names.give(&p, p.Stable)
 		log.Info("a rollout goes on where it was")
+	}
+}
+
+// left gives a name to the version that the last rollout of its model has left it with before the server started, unless the
+// configuration says otherwise since. The configuration says nothing of that for a classical model, whose newest version answers.
+func (r *rollouts) left(p *rollout.Plan, end rollout.State) {
+	v := r.names.of(p.Model)
+	if v == nil {
+		return
+	}
+	answers, _ := v.answers(p.Model)
+	switch classic := r.names.isClassic(p.Model); {
+	case end == rollout.Promoted && (classic || answers == p.Stable):
+		r.names.give(p, p.Candidate)
+	case end != rollout.Promoted && classic:
+		r.names.give(p, p.Stable)
 	}
 }
 
@@ -549,7 +481,7 @@ func (r *rollouts) figures() []telemetry.Rollout {
 	return list
 }
 
-// chooseClassic decides for a classical model: by a rollout, or what the last one has left.
+// chooseClassic lets a rollout decide which version of a classical model answers; "": that which answers by default.
 func (r *rollouts) chooseClassic(model string, by router.StickyKey) (version string, arm router.Arm) {
 	if r == nil {
 		return "", arm
@@ -558,16 +490,7 @@ func (r *rollouts) chooseClassic(model string, by router.StickyKey) (version str
 	if d, ok := r.control.Choose(model, by.Tenant, by.User, by.Request, reaches); ok {
 		return d.Version, armOf(d)
 	}
-	r.mu.Lock()
-	version = r.classic[model]
-	r.mu.Unlock()
-	if version == "" {
-		return "", arm
-	}
-	if _, err := r.s.predictors.version(model, version); err != nil {
-		return "", arm // the configuration has it no more
-	}
-	return version, arm
+	return "", arm
 }
 
 // spareClassic is the stable version in place of a candidate that has failed a request to a classical model.
@@ -578,9 +501,7 @@ func (r *rollouts) spareClassic(model string, arm router.Arm) (version string, m
 	if d, ok := r.control.Stable(model); ok {
 		return d.Version, true
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.classic[model], true // the rollout is over
+	return "", true // the rollout is over
 }
 
 // drift takes a candidate back whose features or scores drift.

@@ -95,7 +95,7 @@ func (c *candidateCheck) done() {
 }
 
 func (c *candidateCheck) run() error {
-	if c.r.versionsOf(c.plan.Model) == nil {
+	if c.r.names.isClassic(c.plan.Model) {
 		return errors.Join(c.row(), c.goldenRows())
 	}
 	path, err := c.path()
@@ -128,11 +128,7 @@ func (c *candidateCheck) ask(path, version, question string, tokens int) (genera
 	q := &models.Copy{
 		Ask: models.Ask{Model: c.plan.Model, Endpoint: path, ID: "check"}, Body: c.body(path, question, tokens), Greedy: true,
 	}
-	v := c.r.versionsOf(c.plan.Model)
-	if v == nil {
-		return generation.Shadowed{}, errNotThere
-	}
-	entry, release, ok := v.entryOf(c.plan.Model, version)
+	entry, release, ok := c.r.names.entryOf(c.plan.Model, version)
 	if !ok {
 		return generation.Shadowed{}, errNotThere
 	}
@@ -156,11 +152,10 @@ func (c *candidateCheck) ask(path, version, question string, tokens int) (genera
 
 // path is how the model is asked: for a chat, or where the stable version cannot chat for a text; "": it gives vectors.
 func (c *candidateCheck) path() (string, error) {
-	v := c.r.versionsOf(c.plan.Model)
-	if v == nil {
+	if c.r.names.of(c.plan.Model) == nil {
 		return "", errNotThere
 	}
-	if entry, release, ok := v.entryOf(c.plan.Model, c.plan.Stable); ok {
+	if entry, release, ok := c.r.names.entryOf(c.plan.Model, c.plan.Stable); ok {
 		defer release()
 		if entry.Pooler != nil {
 			return "", nil

@@ -36,12 +36,12 @@ type copied struct {
 
 // shadows have copies of requests answered by candidates, one at a time, and compare.
 type shadows struct {
-	control  *rollout.Controller
-	series   *telemetry.Rollouts
-	versions func(model string) rolled
-	engaged  func() int // requests of users that are computed here
-	ask      func(ctx context.Context, version *models.Model, c *models.Copy) (generation.Shadowed, error)
-	changed  func(list []rollout.Transition) // takes in what a comparison decides
+	control *rollout.Controller
+	series  *telemetry.Rollouts
+	entryOf func(model, version string) (entry *models.Model, release func(), ok bool)
+	engaged func() int // requests of users that are computed here
+	ask     func(ctx context.Context, version *models.Model, c *models.Copy) (generation.Shadowed, error)
+	changed func(list []rollout.Transition) // takes in what a comparison decides
 
 	copies chan copied
 	ctx    context.Context //nolint:containedctx // of run; ends with the rollouts
@@ -162,11 +162,7 @@ var errNotThere = errors.New("a reload has taken the version away")
 
 // answeredBy has a copy answered by a version.
 func (s *shadows) answeredBy(c *copied, version string) (generation.Shadowed, error) {
-	v := s.versions(c.model)
-	if v == nil {
-		return generation.Shadowed{}, errNotThere
-	}
-	entry, release, ok := v.entryOf(c.model, version)
+	entry, release, ok := s.entryOf(c.model, version)
 	if !ok {
 		return generation.Shadowed{}, errNotThere
 	}

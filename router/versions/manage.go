@@ -20,7 +20,7 @@ func (m *Manager) Prepare(ctx context.Context, specs []Spec) (commit, abandon fu
 	var fresh []*Version
 	m.mu.Lock()
 	for _, spec := range specs {
-		v := m.same(spec)
+		v := m.names[spec.Name].same(&spec)
 		if v == nil {
 			v = &Version{manager: m, spec: spec, keeps: spec.kept(), reading: make(chan struct{}, 1)}
 			fresh = append(fresh, v)
@@ -76,9 +76,8 @@ func (m *Manager) succeeds(n *name, v *Version) bool {
 	return n.choice() == v && old != nil && old.current.state == loaded
 }
 
-// same is the version that is the same as what a spec describes. The caller holds mu.
-func (m *Manager) same(spec Spec) *Version {
-	n := m.names[spec.Name]
+// same is the version that is the same as what a spec describes; nil: the name has none, or there is no name. The caller holds mu.
+func (n *name) same(spec *Spec) *Version {
 	if n == nil {
 		return nil
 	}
@@ -169,7 +168,7 @@ func (m *Manager) replace(table map[string]*name, specs []Spec, fresh []*Version
 		m.forget(v)
 	}
 	for i := range specs { // names that stay keep their versions, with what the new list says of them
-		if v := m.same(specs[i]); v != nil {
+		if v := m.names[specs[i].Name].same(&specs[i]); v != nil {
 			v.spec.When, v.spec.IdleUnload, v.spec.Pinned, v.spec.Candidate = specs[i].When, specs[i].IdleUnload, specs[i].Pinned, specs[i].Candidate
 		}
 	}
@@ -191,6 +190,16 @@ func (m *Manager) keeps(n *name, v *Version) bool {
 func (n *name) choice() *Version {
 	i := slices.IndexFunc(n.versions, func(v *Version) bool { return v.spec.When != Never && !v.spec.Candidate })
 	return n.versions[max(i, 0)]
+}
+
+// Choice is the label of the version that the configuration wants to answer for a name; false: there is no such name.
+func (m *Manager) Choice(model string) (label string, ok bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if n := m.names[model]; n != nil {
+		return n.choice().spec.Label, true
+	}
+	return "", false
 }
 
 // Move lets a version answer for a name, once it is in memory, and keeps the one that

@@ -154,6 +154,20 @@ func (m *Models) Acquire(name, version string) (*Version, *versions.Lease, error
 	return lease.Version.Spec().Of.(*Version), lease, nil
 }
 
+// Move lets a version answer for its name.
+func (m *Models) Move(ctx context.Context, name, version string) error {
+	_, err := m.versions.Move(ctx, name, version)
+	return err
+}
+
+// Keep holds a version in memory for a rollout until release.
+func (m *Models) Keep(ctx context.Context, name, version string) (release func(), err error) {
+	return m.versions.Keep(ctx, name, version)
+}
+
+// Choice is the version that the configuration has for a name; false: there is no such name.
+func (m *Models) Choice(name string) (version string, ok bool) { return m.versions.Choice(name) }
+
 // State is a version as an index shows it.
 type State struct {
 	Name, Version string
