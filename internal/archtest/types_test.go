@@ -29,8 +29,6 @@ var wideTypes = map[string]struct {
 	"engine/llm.Engine":       {30, 9, "what callers ask of a model, one file for each subject; its inbox and its loop are types of their own"},
 	"engine/llm.model":        {29, 7, "weights that do not change, and what is computed with them"},
 	"engine/onnx.call":        {17, 7, "a step's inputs and outputs as kernels see them; small helpers stand beside their operators"},
-	"router/fleet.Fleet":      {38, 14, "not yet: discovery and the blocks that replicas tell of could be types of their own"},
-	"router/fleet.replica":    {16, 7, "a server behind a model; what is known of it stands beside what finds it out"},
 	"tokenizer/family.Family": {16, 10, "a table of markers: a method per family and use, beside the reader of its layout"},
 }
 

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"weir/kvcache"
@@ -32,28 +33,41 @@ type hashRoots struct {
 	told           bool // by KV events with tokens: nothing else counts, a secret neither
 }
 
+// blockIndex is what the replicas of a fleet tell of the blocks in their prefix caches, weirs by block events, vLLM and SGLang by KV events,
+// and the keys of prompts by which it is looked up.
+type blockIndex struct {
+	model   string
+	secret  []byte // nil: weirs' hashes are not known
+	follows bool   // the policy looks at prompts
+	index   *prefix.Index
+	members *atomic.Pointer[members]
+	root    atomic.Pointer[hashRoots] // of the replicas' block hashes; nil: none has told
+	rest    time.Duration             // before KV events that broke are read again, the first time
+	changed func(Change)
+}
+
 // cache is the root in the form that hashes are made from.
-func (f *Fleet) cache(r hashRoots) kvcache.Config {
-	return kvcache.Config{BlockTokens: r.blockTokens, ModelDigest: r.digest, KVType: r.kvType, Secret: f.config.Secret}
+func (b *blockIndex) cache(r hashRoots) kvcache.Config {
+	return kvcache.Config{BlockTokens: r.blockTokens, ModelDigest: r.digest, KVType: r.kvType, Secret: b.secret}
 }
 
 // tellsBlocks says whether a replica's cache can be followed.
-func (f *Fleet) tellsBlocks(r *replica) bool {
-	return f.hashes && len(f.config.Secret) > 0 && r.target.Kind == Weir && r.target.AdminURL != ""
+func (b *blockIndex) tellsBlocks(r *replica) bool {
+	return b.follows && len(b.secret) > 0 && r.target.Kind == Weir && r.target.AdminURL != ""
 }
 
 // followBlocks keeps the index as a replica's cache is, until ctx ends.
-func (f *Fleet) followBlocks(ctx context.Context, r *replica) {
+func (b *blockIndex) followBlocks(ctx context.Context, r *replica) {
 	failing := ""
 	for ctx.Err() == nil {
-		err := f.readBlocks(ctx, r)
+		err := b.readBlocks(ctx, r)
 		if err == nil {
 			failing = ""
 			continue
 		}
 		if text := err.Error(); text != failing && ctx.Err() == nil {
 			failing = text
-			f.config.Changed(Change{r.id, "block events failed", text})
+			b.changed(Change{r.id, "block events failed", text})
 		}
 		if !pause(ctx, blockEventsPause) {
 			return
@@ -62,10 +76,10 @@ func (f *Fleet) followBlocks(ctx context.Context, r *replica) {
 }
 
 // readBlocks asks a replica once for what is new in its cache, and takes it in.
-func (f *Fleet) readBlocks(ctx context.Context, r *replica) error {
+func (b *blockIndex) readBlocks(ctx context.Context, r *replica) error {
 	ctx, cancel := context.WithTimeout(ctx, blockNews+probeTimeout)
 	defer cancel()
-	epoch, seq := f.balancer.Index().Cursor(r.number)
+	epoch, seq := b.index.Cursor(r.number)
 	query := url.Values{"model": {r.model}, "wait": {blockNews.String()}, "epoch": {strconv.FormatUint(epoch, 10)}, "after": {strconv.FormatUint(seq, 10)}}
 	res, err := r.wire.get(ctx, strings.TrimSuffix(r.target.AdminURL, "/")+router.BlockEventsPath+"?"+query.Encode())
 	if err != nil {
@@ -83,17 +97,17 @@ func (f *Fleet) readBlocks(ctx context.Context, r *replica) error {
 	if err := json.Unmarshal(text, &told); err != nil {
 		return fmt.Errorf("block events: %w", err)
 	}
-	return f.takeBlocks(r, &told)
+	return b.takeBlocks(r, &told)
 }
 
 // takeBlocks takes in what a replica tells of its cache. Where events are missing, the replica
 // is asked again for what comes after those that were taken in.
-func (f *Fleet) takeBlocks(r *replica, told *router.BlockEvents) error {
+func (b *blockIndex) takeBlocks(r *replica, told *router.BlockEvents) error {
 	root := hashRoots{digest: told.Digest, kvType: told.KVType, blockTokens: told.BlockTokens}
 	if root.blockTokens < 1 {
 		return fmt.Errorf("the replica's blocks have %d tokens", root.blockTokens)
 	}
-	if err := f.agreed(r, root); err != nil {
+	if err := b.agreed(r, root); err != nil {
 		return err
 	}
 	r.mu.Lock()
@@ -102,9 +116,8 @@ func (f *Fleet) takeBlocks(r *replica, told *router.BlockEvents) error {
 	if gone {
 		return nil
 	}
-	index := f.balancer.Index()
 	for i, e := range told.Events {
-		err := index.Apply(r.number, prefix.Event{
+		err := b.index.Apply(r.number, prefix.Event{
 			Epoch: told.Epoch, Seq: told.First + uint64(i), Kind: prefix.EventKind(e.Kind), Key: e.Hash, Parent: e.Parent,
 		})
 		if err != nil {
@@ -115,8 +128,8 @@ func (f *Fleet) takeBlocks(r *replica, told *router.BlockEvents) error {
 }
 
 // agreed reports whether a replica makes its hashes as most do.
-func (f *Fleet) agreed(r *replica, root hashRoots) error {
-	known := f.agree(r, root)
+func (b *blockIndex) agreed(r *replica, root hashRoots) error {
+	known := b.agree(r, root)
 	switch {
 	case known == root:
 		return nil
@@ -132,17 +145,17 @@ func (f *Fleet) agreed(r *replica, root hashRoots) error {
 
 // agree notes how a replica makes its hashes, and returns how most replicas do that have told: prompts are
 // hashed in that way. While an update passes from replica to replica, it changes once.
-func (f *Fleet) agree(r *replica, root hashRoots) hashRoots {
+func (b *blockIndex) agree(r *replica, root hashRoots) hashRoots {
 	r.mu.Lock()
 	same := r.root == root
 	r.root = root
 	r.mu.Unlock()
-	if known := f.root.Load(); same && known != nil {
+	if known := b.root.Load(); same && known != nil {
 		return *known
 	}
 	count := make(map[hashRoots]int)
 	most := root
-	for _, o := range f.members.Load().list {
+	for _, o := range b.members.Load().list {
 		o.mu.Lock()
 		of := o.root
 		o.mu.Unlock()
@@ -153,19 +166,19 @@ func (f *Fleet) agree(r *replica, root hashRoots) hashRoots {
 			most = of
 		}
 	}
-	f.root.Store(&most)
+	b.root.Store(&most)
 	return most
 }
 
 // blockKeys are the hashes that the replicas' engines give to the blocks of a prompt; nil where the prompt's
 // tokens, or how hashes are made, are not known.
-func (f *Fleet) blockKeys(c *router.Call) []prefix.Key {
-	root := f.root.Load()
+func (b *blockIndex) blockKeys(c *router.Call) []prefix.Key {
+	root := b.root.Load()
 	if root == nil || len(c.Tokens) == 0 {
 		return nil
 	}
 	tokens := c.Tokens[:min(len(c.Tokens), prefix.MaxDepth*root.blockTokens)]
-	domain := f.cache(*root).Domain(c.Domain)
+	domain := b.cache(*root).Domain(c.Domain)
 	if root.told { // such an engine shares its cache between all that it serves, except for salts
 		domain = kvevent.Domain(root.blockTokens, c.Salt)
 	}

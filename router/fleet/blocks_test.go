@@ -155,11 +155,11 @@ func TestReplicasThatHashOtherwise(t *testing.T) {
 		digest  string
 		taken   bool
 	}{{0, "old", true}, {1, "old", true}, {2, "new", false}, {1, "new", true}, {2, "new", true}, {0, "old", false}, {0, "new", true}} {
-		if err := f.takeBlocks(list[step.replica], told(step.digest)); (err == nil) != step.taken {
+		if err := f.blocks.takeBlocks(list[step.replica], told(step.digest)); (err == nil) != step.taken {
 			t.Errorf("step %d: %v", i, err)
 		}
 	}
-	if err := f.takeBlocks(list[0], &router.BlockEvents{}); err == nil {
+	if err := f.blocks.takeBlocks(list[0], &router.BlockEvents{}); err == nil {
 		t.Error("blocks without tokens are taken in")
 	}
 }
@@ -174,14 +174,14 @@ func TestReplicasAreToldWhereBlocksAre(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.root.Store(&hashRoots{digest: "d", kvType: "f16", blockTokens: 16})
+	f.blocks.root.Store(&hashRoots{digest: "d", kvType: "f16", blockTokens: 16})
 	keys := kvcache.Config{Secret: []byte("s")}.Domain("acme").Chain(nil, make([]int32, 16*40), 16)
 	list := f.members.Load().list
 	f.balancer.Index().Hold(list[1].number, keys[:30], 0)
 	f.balancer.Index().Hold(list[2].number, keys, 0) // which has no admin listener here
 	var residency []string
 	told := func(to int) string {
-		fl := &flight{fleet: f, call: &router.Call{Residency: residency}, holders: f.holders(keys)}
+		fl := &flight{fleet: f, call: &router.Call{Residency: residency}, holders: f.blocks.holders(keys)}
 		kv := fl.transfer(list[to])
 		if kv.DoRemotePrefill != (kv.RemoteURL != "") {
 			t.Errorf("%+v", kv)

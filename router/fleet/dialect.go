@@ -23,13 +23,6 @@ func apiOf(path string) string {
 	return ""
 }
 
-// Offers implements router.Upstream: what all sources of replicas have.
-func (f *Fleet) Offers(what router.Feature) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return !slices.ContainsFunc(f.config.Sources, func(s Source) bool { return !s.offers(what) })
-}
-
 func (s *Source) offers(what router.Feature) bool {
 	kind := cmp.Or(s.Kind, Weir)
 	if what == router.Continuing {

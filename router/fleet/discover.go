@@ -17,6 +17,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"weir/router"
 )
 
 const (
@@ -26,35 +28,84 @@ const (
 	maxReplicas   = 4096 // of one source
 )
 
+// discovery has the sources of a fleet, and the replicas that each gave when it was looked at last.
+type discovery struct {
+	config *Config // its sources are those that the fleet began with
+	moved  func()  // is called after a source has given others
+
+	mu      sync.Mutex
+	sources []Source
+	found   [][]Target    // by source
+	changed chan struct{} // holds a value after the sources have changed
+}
+
+// set puts sources into force. What was found of those that stay is kept until they are looked at again.
+func (d *discovery) set(sources []Source) error {
+	found := make([][]Target, len(sources))
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for i, s := range sources {
+		if s.URL != "" {
+			base, err := parseBase(s.Kind, s.URL)
+			if err != nil {
+				return err
+			}
+			found[i] = []Target{{Base: base, Source: s}}
+			continue
+		}
+		for j, old := range d.sources {
+			if reflect.DeepEqual(old, s) {
+				found[i] = d.found[j]
+			}
+		}
+	}
+	d.sources, d.found = sources, found
+	return nil
+}
+
+// offers reports whether all sources have what some requests need.
+func (d *discovery) offers(what router.Feature) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return !slices.ContainsFunc(d.sources, func(s Source) bool { return !s.offers(what) })
+}
+
+// targets are the replicas of all sources.
+func (d *discovery) targets() []Target {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Concat(d.found...)
+}
+
 // look begins to follow the sources that change. The caller calls stop, and waits for all.
-func (f *Fleet) look(ctx context.Context, all *sync.WaitGroup) (stop context.CancelFunc) {
+func (d *discovery) look(ctx context.Context, all *sync.WaitGroup) (stop context.CancelFunc) {
 	ctx, stop = context.WithCancel(ctx)
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for i, s := range f.config.Sources {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for i, s := range d.sources {
 		if s.URL == "" {
-			all.Go(func() { f.follow(ctx, i, s) })
+			all.Go(func() { d.follow(ctx, i, s) })
 		}
 	}
 	return stop
 }
 
 // follow looks at a source now and then. While looking fails, what was found last stays.
-func (f *Fleet) follow(ctx context.Context, i int, s Source) {
+func (d *discovery) follow(ctx context.Context, i int, s Source) {
 	failing := ""
 	for {
-		targets, err := f.targets(ctx, s)
+		targets, err := d.targetsOf(ctx, s)
 		switch {
 		case ctx.Err() != nil:
 			return
 		case err == nil:
 			failing = ""
-			f.replace(ctx, i, targets)
+			d.replace(ctx, i, s, targets)
 		case err.Error() != failing:
 			failing = err.Error()
-			f.config.Changed(Change{s.DNS + s.File + s.Discover, "source failed", failing})
+			d.config.Changed(Change{s.DNS + s.File + s.Discover, "source failed", failing})
 		}
-		every := f.config.LookEvery
+		every := d.config.LookEvery
 		if s.Discover != "" { // an indexed read
 			every = min(every, discoverEvery)
 		}
@@ -64,26 +115,26 @@ func (f *Fleet) follow(ctx context.Context, i int, s Source) {
 	}
 }
 
-// replace puts what a source gives now into the set, unless the sources have changed.
-func (f *Fleet) replace(ctx context.Context, i int, targets []Target) {
-	f.mu.Lock()
-	stale := ctx.Err() != nil || slices.EqualFunc(f.found[i], targets, func(a, b Target) bool {
+// replace puts what a source gives now in its place, unless the sources have changed.
+func (d *discovery) replace(ctx context.Context, i int, s Source, targets []Target) {
+	d.mu.Lock()
+	stale := ctx.Err() != nil || i >= len(d.sources) || !reflect.DeepEqual(d.sources[i], s) || slices.EqualFunc(d.found[i], targets, func(a, b Target) bool {
 		return a.Address == b.Address && *a.Base == *b.Base && a.AdminURL == b.AdminURL && a.Region == b.Region
 	})
 	if !stale {
-		f.found[i] = targets
+		d.found[i] = targets
 	}
-	f.mu.Unlock()
+	d.mu.Unlock()
 	if !stale {
-		f.regroup()
+		d.moved()
 	}
 }
 
-// targets are the replicas of a source.
-func (f *Fleet) targets(ctx context.Context, s Source) ([]Target, error) {
+// targetsOf are the replicas of a source.
+func (d *discovery) targetsOf(ctx context.Context, s Source) ([]Target, error) {
 	switch {
 	case s.Discover != "":
-		return f.discovered(ctx, s)
+		return d.discovered(ctx, s)
 	case s.File != "":
 		return s.ofFile()
 	}
@@ -105,10 +156,10 @@ func (s *Source) checkDiscover() error {
 
 // discovered asks the store for the servers that compute the model. One which no server has any more is told as such: then
 // requests are refused at once.
-func (f *Fleet) discovered(ctx context.Context, s Source) ([]Target, error) {
+func (d *discovery) discovered(ctx context.Context, s Source) ([]Target, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
-	found, err := f.config.Discover(ctx, cmp.Or(s.Model, f.config.Model))
+	found, err := d.config.Discover(ctx, cmp.Or(s.Model, d.config.Model))
 	if err != nil {
 		return nil, fmt.Errorf("find replicas in the store: %w", err)
 	}
@@ -218,40 +269,4 @@ func (s Source) parseFile(text []byte) ([]Target, error) {
 		return nil, fmt.Errorf("read replicas: %s names none; those that were there stay", s.File)
 	}
 	return targets, nil
-}
-
-// Reconfigure puts other sources into force: replicas come and go, and requests that run go on.
-// Other settings than the sources need a new fleet.
-func (f *Fleet) Reconfigure(sources []Source) error {
-	c := f.config
-	c.Sources = sources
-	if err := c.Check(); err != nil {
-		return err
-	}
-	found := make([][]Target, len(sources))
-	f.mu.Lock()
-	for i, s := range sources {
-		if s.URL != "" {
-			base, err := parseBase(s.Kind, s.URL)
-			if err != nil {
-				f.mu.Unlock()
-				return err
-			}
-			found[i] = []Target{{Base: base, Source: s}}
-			continue
-		}
-		for j, old := range f.config.Sources { // until it has been looked at again
-			if reflect.DeepEqual(old, s) {
-				found[i] = f.found[j]
-			}
-		}
-	}
-	f.config.Sources, f.found = sources, found
-	f.mu.Unlock()
-	f.regroup()
-	select {
-	case f.resourced <- struct{}{}:
-	default:
-	}
-	return nil
 }

@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	"errors"
+	"net/url"
 	"slices"
 	"sync"
 	"testing"
@@ -46,7 +47,7 @@ func TestReplicasFromTheStore(t *testing.T) {
 			t.Fatal(err)
 		}
 		var all sync.WaitGroup
-		stop := f.look(t.Context(), &all) // without probes: there is no server
+		stop := f.sources.look(t.Context(), &all) // without probes: there is no server
 		defer func() { stop(); all.Wait(); f.Close() }()
 		ids := func() (list []string) {
 			time.Sleep(2 * discoverEvery)
@@ -94,5 +95,33 @@ func TestSourcesFromTheStoreAreChecked(t *testing.T) {
 	}
 	if _, err := New(Config{Model: "chat", Sources: []Source{{Discover: DiscoverStore}}}); err == nil {
 		t.Error("a source from the store is taken without one")
+	}
+}
+
+// TestSourceIsGone has a look at a source end after the sources have changed to fewer ones: what it found is not taken.
+func TestSourceIsGone(t *testing.T) {
+	s := &servers{}
+	one := Source{Discover: DiscoverStore, NodeSelector: map[string]string{"zone": "a"}}
+	two := Source{Discover: DiscoverStore, NodeSelector: map[string]string{"zone": "b"}}
+	f, err := New(Config{Model: "chat", Discover: s.find, Balance: balance.Config{Policy: balance.LeastLoad}, Sources: []Source{one, two}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	base, err := url.Parse("http://127.0.0.1:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.sources.replace(t.Context(), 1, two, []Target{{Base: base, Source: two}})
+	if n := len(f.members.Load().list); n != 1 {
+		t.Fatalf("%d replicas, want that of the second source", n)
+	}
+	if err := f.Reconfigure([]Source{two}); err != nil {
+		t.Fatal(err)
+	}
+	f.sources.replace(t.Context(), 0, one, nil)                                 // its place is another one's
+	f.sources.replace(t.Context(), 1, two, []Target{{Base: base, Source: two}}) // there is no such place any more
+	if n := len(f.members.Load().list); n != 1 {
+		t.Errorf("%d replicas, want that which was found before", n)
 	}
 }

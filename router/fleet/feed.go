@@ -43,15 +43,15 @@ func (e *Events) check(kind Kind) error {
 	return nil
 }
 
-// at is an endpoint of this replica.
-func (r *replica) at(endpoint string) string {
+// at is an endpoint of the target.
+func (t *Target) at(endpoint string) string {
 	rest, any := strings.CutPrefix(endpoint, "tcp://*:")
 	if !any {
 		return endpoint
 	}
-	host := r.target.Address
+	host := t.Address
 	if host == "" {
-		host = r.target.Base.Hostname()
+		host = t.Base.Hostname()
 	}
 	return "tcp://" + net.JoinHostPort(host, rest)
 }
@@ -70,7 +70,7 @@ const (
 
 // eventFollower follows the KV events of one replica. Its batches are numbered from 0.
 type eventFollower struct {
-	fleet  *Fleet
+	blocks *blockIndex
 	r      *replica
 	ledger *kvevent.Ledger
 
@@ -86,25 +86,25 @@ type eventFollower struct {
 }
 
 // followEvents reads events until ctx ends. When the connection breaks, what was missed is asked for, or the replica's cache is relearned.
-func (f *Fleet) followEvents(ctx context.Context, r *replica) {
+func (b *blockIndex) followEvents(ctx context.Context, r *replica) {
 	r.mu.Lock()
 	r.fed = &EventsStatus{}
 	r.mu.Unlock()
-	d := &eventFollower{fleet: f, r: r, ledger: kvevent.NewLedger(r.model, mostFeedBlocks), epoch: feedEpochsOfFleet}
-	wait, failing := f.rest, ""
+	d := &eventFollower{blocks: b, r: r, ledger: kvevent.NewLedger(r.model, mostFeedBlocks), epoch: feedEpochsOfFleet}
+	wait, failing := b.rest, ""
 	for ctx.Err() == nil {
 		err := d.read(ctx)
 		if ctx.Err() != nil {
 			return
 		}
 		if d.caught {
-			wait, failing = f.rest, ""
+			wait, failing = b.rest, ""
 		}
 		d.hide(err)
 		d.show(err)
 		if text := err.Error(); text != failing {
 			failing = text
-			f.config.Changed(Change{r.id, "block events failed", text})
+			b.changed(Change{r.id, "block events failed", text})
 		}
 		if !pause(ctx, wait) {
 			return
@@ -127,7 +127,7 @@ func (d *eventFollower) hide(err error) {
 	if !d.caught && !d.hidden {
 		d.hidden = true
 		if !d.gone() {
-			d.fleet.balancer.Index().Drop(d.r.number)
+			d.blocks.index.Drop(d.r.number)
 		}
 	}
 }
@@ -136,7 +136,7 @@ func (d *eventFollower) hide(err error) {
 func (d *eventFollower) read(ctx context.Context) error {
 	d.caught, d.known = false, 0
 	at := &d.r.target.Events
-	live, err := zmtp.Dial(ctx, d.r.at(at.Endpoint), zmtp.Config{Socket: zmtp.Sub, Beats: true, Silence: time.Minute})
+	live, err := zmtp.Dial(ctx, d.r.target.at(at.Endpoint), zmtp.Config{Socket: zmtp.Sub, Beats: true, Silence: time.Minute})
 	if err != nil {
 		return err
 	}
@@ -278,7 +278,7 @@ func (d *eventFollower) replay(ctx context.Context, from uint64) error {
 }
 
 func (d *eventFollower) replayOnce(ctx context.Context, from uint64) (done bool, err error) {
-	conn, err := zmtp.Dial(ctx, d.r.at(d.r.target.Events.Replay), zmtp.Config{Socket: zmtp.Dealer, Silence: replaySilence})
+	conn, err := zmtp.Dial(ctx, d.r.target.at(d.r.target.Events.Replay), zmtp.Config{Socket: zmtp.Dealer, Silence: replaySilence})
 	if err != nil {
 		return false, err
 	}
@@ -349,7 +349,7 @@ func (d *eventFollower) take(n uint64, payload []byte) error {
 		}
 	}
 	if root := (hashRoots{blockTokens: d.ledger.BlockTokens(), told: true}); root.blockTokens > 0 {
-		if err := d.fleet.agreed(d.r, root); err != nil {
+		if err := d.blocks.agreed(d.r, root); err != nil {
 			return unreadableError{err}
 		}
 	}
@@ -381,7 +381,7 @@ func (d *eventFollower) apply() error {
 	if d.gone() {
 		return nil
 	}
-	index := d.fleet.balancer.Index()
+	index := d.blocks.index
 	for _, e := range d.changes {
 		d.seq++
 		e.Epoch, e.Seq = d.epoch, d.seq

@@ -243,7 +243,7 @@ func newFed(t *testing.T, p *publisher, change func(*Events)) *fed {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.rest = time.Microsecond
+	d.blocks.rest = time.Microsecond
 	for _, r := range d.members.Load().list {
 		if r.id == b.id() {
 			d.r = r
@@ -469,7 +469,7 @@ func TestEnginesOfOtherBlockSizes(t *testing.T) {
 		{2, hashRoots{blockTokens: 32, told: true}, "--block-size"},
 		{2, hashRoots{digest: "d", kvType: "f16", blockTokens: 16}, "in one model"},
 	} {
-		err := f.agreed(list[step.replica], step.root)
+		err := f.blocks.agreed(list[step.replica], step.root)
 		if (err == nil) != (step.want == "") || err != nil && !strings.Contains(err.Error(), step.want) {
 			t.Errorf("step %d: %v", i, err)
 		}
@@ -502,11 +502,11 @@ func TestEndpointsOfAReplica(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := &replica{target: Target{Base: base, Source: s}}
-		if got := r.at(c.events.Endpoint) + " " + r.at(c.events.Replay); got != c.want {
+		if got := r.target.at(c.events.Endpoint) + " " + r.target.at(c.events.Replay); got != c.want {
 			t.Errorf("%q, want %q", got, c.want)
 		}
-		if r.target.Address = "fd00::1"; c.events.Endpoint == "tcp://*:5557" && r.at(c.events.Endpoint) != "tcp://[fd00::1]:5557" {
-			t.Errorf("%q", r.at(c.events.Endpoint))
+		if r.target.Address = "fd00::1"; c.events.Endpoint == "tcp://*:5557" && r.target.at(c.events.Endpoint) != "tcp://[fd00::1]:5557" {
+			t.Errorf("%q", r.target.at(c.events.Endpoint))
 		}
 	}
 }

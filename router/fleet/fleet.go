@@ -160,15 +160,12 @@ type Fleet struct {
 	budget *retryBudget
 
 	balancer *balance.Balancer
-	hashes   bool                      // the policy looks at prompts
-	root     atomic.Pointer[hashRoots] // of the replicas' block hashes; nil: none has told
-	rest     time.Duration             // before KV events that broke are read again, the first time
+	sources  discovery  // where replicas are found
+	blocks   blockIndex // what they have cached
 
-	mu        sync.Mutex // held while the set changes
-	found     [][]Target // by source
-	members   atomic.Pointer[members]
-	moved     chan struct{} // holds a value after the set has changed
-	resourced chan struct{} // as above after the sources have
+	mu      sync.Mutex // held while the set changes
+	members atomic.Pointer[members]
+	moved   chan struct{} // holds a value after the set has changed
 
 	counts struct {
 		retries, spills, resumed, none, displaced atomic.Int64
@@ -199,22 +196,18 @@ func New(c Config) (*Fleet, error) {
 		return nil, err
 	}
 	c = c.withDefaults()
-	f := &Fleet{config: c, budget: newBudget(c.RetryShare, 10*time.Second), rest: feedPause, moved: make(chan struct{}, 1), resourced: make(chan struct{}, 1)}
+	f := &Fleet{config: c, budget: newBudget(c.RetryShare, 10*time.Second), moved: make(chan struct{}, 1)}
 	var err error
 	if f.balancer, err = balance.New(time.Now(), c.Balance); err != nil {
 		return nil, fmt.Errorf("model %q: %w", c.Model, err)
 	}
-	f.hashes = c.Balance.Policy == balance.Prefix || c.Balance.Policy == balance.ConsistentHash
+	f.blocks.model, f.blocks.secret, f.blocks.changed, f.blocks.rest = c.Model, c.Secret, c.Changed, feedPause
+	f.blocks.index, f.blocks.members = f.balancer.Index(), &f.members
+	f.blocks.follows = c.Balance.Policy == balance.Prefix || c.Balance.Policy == balance.ConsistentHash
 	f.members.Store(newMembers(nil))
-	f.found = make([][]Target, len(c.Sources))
-	for i, s := range c.Sources {
-		if s.URL != "" {
-			base, err := parseBase(s.Kind, s.URL)
-			if err != nil {
-				return nil, err
-			}
-			f.found[i] = []Target{{Base: base, Source: s}}
-		}
+	f.sources.config, f.sources.moved, f.sources.changed = &f.config, f.regroup, make(chan struct{}, 1)
+	if err := f.sources.set(c.Sources); err != nil {
+		return nil, err
 	}
 	f.regroup()
 	return f, nil
@@ -226,9 +219,9 @@ func (f *Fleet) Send(ctx context.Context, c *router.Call) (*router.Answer, error
 	f.budget.request(now)
 	fl := &flight{fleet: f, call: c, ctx: ctx, began: now}
 	fl.request = balance.Request{Tokens: cmp.Or(len(c.Tokens), c.PromptBytes()/bytesPerToken), Output: c.Output, Session: sessionOf(c.Session)}
-	if f.hashes {
-		fl.request.Keys = f.keys(c)
-		fl.holders = f.holders(fl.request.Keys)
+	if f.blocks.follows {
+		fl.request.Keys = f.blocks.keys(c)
+		fl.holders = f.blocks.holders(fl.request.Keys)
 	}
 	fl.request.Holders = fl.giving()
 	if c.Tried != nil {
@@ -293,25 +286,23 @@ func (f *Fleet) regroup() {
 	old := f.members.Load().list
 	var next []*replica
 	have := make(map[string]bool)
-	for _, targets := range f.found {
-		for _, t := range targets {
-			if have[t.id()] {
-				continue
-			}
-			have[t.id()] = true
-			i := slices.IndexFunc(old, func(r *replica) bool { return r.same(&t) })
-			if i >= 0 {
-				next = append(next, old[i])
-				continue
-			}
-			r, err := f.newReplica(t)
-			if err != nil {
-				f.config.Changed(Change{t.id(), "source failed", err.Error()})
-				continue
-			}
-			next = append(next, r)
-			f.config.Changed(Change{r.id, "added", ""})
+	for _, t := range f.sources.targets() {
+		if have[t.id()] {
+			continue
 		}
+		have[t.id()] = true
+		i := slices.IndexFunc(old, func(r *replica) bool { return r.same(&t) })
+		if i >= 0 {
+			next = append(next, old[i])
+			continue
+		}
+		r, err := f.newReplica(t)
+		if err != nil {
+			f.config.Changed(Change{t.id(), "source failed", err.Error()})
+			continue
+		}
+		next = append(next, r)
+		f.config.Changed(Change{r.id, "added", ""})
 	}
 	slices.SortFunc(next, func(a, b *replica) int { return cmp.Compare(a.id, b.id) })
 	f.members.Store(newMembers(next))
@@ -342,12 +333,37 @@ func (f *Fleet) newReplica(t Target) (*replica, error) {
 	return r, err
 }
 
-// same reports whether a target is this replica, asked in the same way.
-func (r *replica) same(t *Target) bool {
-	kind := cmp.Or(t.Kind, Weir)
-	return r.target.Address == t.Address && *r.target.Base == *t.Base && r.target.Kind == kind && r.target.Role.pool() == t.Role.pool() && r.target.Model == t.Model &&
-		r.target.APIKey == t.APIKey && r.target.AdminURL == t.AdminURL && r.target.Zone == t.Zone && r.target.Region == t.Region &&
-		r.target.Events == t.Events
+// Reaches reports whether a request that has to stay in the regions may go to a replica of the fleet, ready or not; none: to all. A fleet
+// without replicas keeps nothing away.
+func (f *Fleet) Reaches(regions []string) bool {
+	list := f.members.Load().list
+	if len(regions) == 0 || len(list) == 0 {
+		return true
+	}
+	fl := flight{call: &router.Call{Residency: regions}}
+	return slices.ContainsFunc(list, fl.resides)
+}
+
+// Offers implements router.Upstream: what all sources of replicas have.
+func (f *Fleet) Offers(what router.Feature) bool { return f.sources.offers(what) }
+
+// Reconfigure puts other sources into force: replicas come and go, and requests that run go on.
+// Other settings than the sources need a new fleet.
+func (f *Fleet) Reconfigure(sources []Source) error {
+	c := f.config
+	c.Sources = sources
+	if err := c.Check(); err != nil {
+		return err
+	}
+	if err := f.sources.set(sources); err != nil {
+		return err
+	}
+	f.regroup()
+	select {
+	case f.sources.changed <- struct{}{}:
+	default:
+	}
+	return nil
 }
 
 // Close ends idle connections. Requests that run go on.
@@ -355,14 +371,6 @@ func (f *Fleet) Close() {
 	for _, r := range f.members.Load().list {
 		r.wire.close()
 	}
-}
-
-// leave ends what the fleet keeps of a replica that was removed. Its requests go on.
-func (r *replica) leave() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.gone = true
-	r.wire.close()
 }
 
 var _ router.Upstream = (*Fleet)(nil)

@@ -96,7 +96,7 @@ func (fl *flight) pick() (*attempt, error) {
 	for {
 		now := time.Now()
 		lease, err := f.balancer.Pick(now, &fl.request)
-		if err != nil && fl.request.Pool != balance.Prefilling && f.pools() { // prefill replicas can answer, too: better than no answer
+		if err != nil && fl.request.Pool != balance.Prefilling && f.members.Load().pools { // prefill replicas can answer, too: better than no answer
 			fl.request.Pool = balance.Prefilling
 			continue
 		}

@@ -30,7 +30,7 @@ func (f *Fleet) Run(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	watched := make(map[*replica]context.CancelFunc)
-	stopLooking := f.look(ctx, &watchers)
+	stopLooking := f.sources.look(ctx, &watchers)
 	for {
 		current := make(map[*replica]bool)
 		for _, r := range f.members.Load().list {
@@ -42,10 +42,10 @@ func (f *Fleet) Run(ctx context.Context) {
 					watchers.Go(func() { f.watch(inner, r) })
 				}
 				switch {
-				case f.tellsBlocks(r):
-					watchers.Go(func() { f.followBlocks(inner, r) })
-				case f.hashes && r.target.Events.Endpoint != "":
-					watchers.Go(func() { f.followEvents(inner, r) })
+				case f.blocks.tellsBlocks(r):
+					watchers.Go(func() { f.blocks.followBlocks(inner, r) })
+				case f.blocks.follows && r.target.Events.Endpoint != "":
+					watchers.Go(func() { f.blocks.followEvents(inner, r) })
 				}
 			}
 		}
@@ -58,9 +58,9 @@ func (f *Fleet) Run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-f.resourced:
+		case <-f.sources.changed:
 			stopLooking()
-			stopLooking = f.look(ctx, &watchers)
+			stopLooking = f.sources.look(ctx, &watchers)
 		case <-f.moved:
 		}
 	}

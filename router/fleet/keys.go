@@ -15,11 +15,11 @@ const bytesPerToken = 4
 // tokens are known, and otherwise by its text. The text is the client's own JSON, of which
 // a conversation's next request begins with the same bytes, up to the bracket that ends the
 // messages: reading it costs more than a client that writes the same in two ways loses.
-func (f *Fleet) keys(c *router.Call) []prefix.Key {
-	if keys := f.blockKeys(c); keys != nil || len(c.Prompt) == 0 {
+func (b *blockIndex) keys(c *router.Call) []prefix.Key {
+	if keys := b.blockKeys(c); keys != nil || len(c.Prompt) == 0 {
 		return keys
 	}
-	chain := prefix.NewRoot(f.config.Model, c.Domain).Begin(make([]prefix.Key, 0, min(c.PromptBytes()/prefix.PieceBytes, prefix.MaxDepth)))
+	chain := prefix.NewRoot(b.model, c.Domain).Begin(make([]prefix.Key, 0, min(c.PromptBytes()/prefix.PieceBytes, prefix.MaxDepth)))
 	final := len(c.Prompt) - 1
 	for _, p := range c.Prompt[:final] {
 		chain.Part(p.Kind, string(p.Text))

@@ -62,7 +62,7 @@ var errPrefillLate = errors.New("the prefill replica has taken far longer than w
 
 // prefillFirst has the prompt's prefix computed by a prefill replica, if that is worth it.
 func (fl *flight) prefillFirst() {
-	if !fl.fleet.pools() || fl.call.Infer != nil {
+	if !fl.fleet.members.Load().pools || fl.call.Infer != nil {
 		return
 	}
 	fl.fleet.counts.prefills[fl.tryPrefill()].Add(1)
@@ -74,7 +74,7 @@ var splitOutcomes = map[balance.SplitVerdict]prefillOutcome{
 }
 
 func (fl *flight) tryPrefill() prefillOutcome {
-	if fl.fleet.root.Load() == nil || fl.call.Head.Caller == nil {
+	if fl.fleet.blocks.root.Load() == nil || fl.call.Head.Caller == nil {
 		return prefillUnknown
 	}
 	now, members := time.Now(), fl.fleet.members.Load()
@@ -226,7 +226,7 @@ func (fl *flight) askPrefix(ctx context.Context, a *attempt) (kv inference.KVTra
 
 // holds notes that a replica has computed the prompt's prefix for this request.
 func (fl *flight) holds(p prefilled) {
-	depth := min(p.tokens/fl.fleet.root.Load().blockTokens, len(fl.request.Keys))
+	depth := min(p.tokens/fl.fleet.blocks.root.Load().blockTokens, len(fl.request.Keys))
 	fl.prefill = p
 	fl.holders = slices.DeleteFunc(slices.Clone(fl.holders), func(m prefix.Match) bool { return m.Replica == p.by.number })
 	at, _ := slices.BinarySearchFunc(fl.holders, depth, func(m prefix.Match, depth int) int { return cmp.Compare(depth, m.Depth) })

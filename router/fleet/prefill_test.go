@@ -61,7 +61,7 @@ func newPooled(t *testing.T) *pooled {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.root.Store(&hashRoots{digest: "d", kvType: "f16", blockTokens: 16})
+	p.blocks.root.Store(&hashRoots{digest: "d", kvType: "f16", blockTokens: 16})
 	p.reports(4, 1e6)
 	return p
 }
@@ -225,7 +225,7 @@ func TestPromptsThatStayAtTheDecodeReplica(t *testing.T) {
 				t.Fatal(err)
 			}
 			p.Fleet = fresh
-			p.root.Store(&hashRoots{digest: "d", kvType: "f16", blockTokens: 16})
+			p.blocks.root.Store(&hashRoots{digest: "d", kvType: "f16", blockTokens: 16})
 		}
 		p.reports(c.running, c.fetch)
 		asked, _ := p.long(c.tokens)

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -108,6 +109,22 @@ func (r *replica) cool(h http.Header, now time.Time) {
 
 // cools reports whether a replica has asked for no requests now.
 func (r *replica) cools(now time.Time) bool { return now.UnixNano() < r.rests.Load() }
+
+// same reports whether a target is this replica, asked in the same way.
+func (r *replica) same(t *Target) bool {
+	kind := cmp.Or(t.Kind, Weir)
+	return r.target.Address == t.Address && *r.target.Base == *t.Base && r.target.Kind == kind && r.target.Role.pool() == t.Role.pool() && r.target.Model == t.Model &&
+		r.target.APIKey == t.APIKey && r.target.AdminURL == t.AdminURL && r.target.Zone == t.Zone && r.target.Region == t.Region &&
+		r.target.Events == t.Events
+}
+
+// leave ends what the fleet keeps of a replica that was removed. Its requests go on.
+func (r *replica) leave() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.gone = true
+	r.wire.close()
+}
 
 // in reports whether the replica is in a state.
 func (r *replica) in(s State) bool {

@@ -16,17 +16,6 @@ func (fl *flight) resides(r *replica) bool {
 	return len(regions) == 0 || r.target.Region != "" && slices.Contains(regions, r.target.Region)
 }
 
-// Reaches reports whether a request that has to stay in the regions may go to a replica of the fleet, ready or not; none: to all. A fleet
-// without replicas keeps nothing away.
-func (f *Fleet) Reaches(regions []string) bool {
-	list := f.members.Load().list
-	if len(regions) == 0 || len(list) == 0 {
-		return true
-	}
-	fl := flight{call: &router.Call{Residency: regions}}
-	return slices.ContainsFunc(list, fl.resides)
-}
-
 // panics reports whether the breaker of no replica that its probes find ready, and to which the request may go, is closed: then
 // breakers would keep the request from all of them, and are not asked.
 func (fl *flight) panics() bool {

@@ -65,6 +65,3 @@ func (c *Config) checkRoles() error {
 	}
 	return errors.Join(errs...)
 }
-
-// pools reports whether there are prefill replicas.
-func (f *Fleet) pools() bool { return f.members.Load().pools }

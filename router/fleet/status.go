@@ -52,7 +52,7 @@ func (f *Fleet) Status() []Status {
 	for _, b := range f.balancer.Status(time.Now()) {
 		numbered[b.ID] = b
 	}
-	members, pools := f.members.Load().list, f.pools()
+	members, pools := f.members.Load().list, f.members.Load().pools
 	list := make([]Status, len(members))
 	for i, r := range members {
 		breaker := r.breaker.Load().State().String() // may call back, so that no lock is held
@@ -108,7 +108,7 @@ func (f *Fleet) Counts() Counts {
 		picks[whyNames[why]] = c.picks[why].Load()
 	}
 	var prefills map[string]int64
-	if f.pools() {
+	if f.members.Load().pools {
 		prefills = make(map[string]int64, len(c.prefills))
 		for outcome := range c.prefills {
 			prefills[prefillNames[outcome]] = c.prefills[outcome].Load()

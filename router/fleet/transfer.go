@@ -17,12 +17,12 @@ import (
 const mostHolders = 8 // that are looked at
 
 // holders are the replicas that have the longest prefixes of a prompt, before anything is sent for it.
-func (f *Fleet) holders(keys []prefix.Key) []prefix.Match {
-	root := f.root.Load()
-	if root == nil || root.told || len(keys) < balance.LeastFetch || len(f.config.Secret) == 0 {
+func (b *blockIndex) holders(keys []prefix.Key) []prefix.Match {
+	root := b.root.Load()
+	if root == nil || root.told || len(keys) < balance.LeastFetch || len(b.secret) == 0 {
 		return nil
 	}
-	return f.balancer.Index().Lookup(make([]prefix.Match, 0, mostHolders), keys, 0)
+	return b.index.Lookup(make([]prefix.Match, 0, mostHolders), keys, 0)
 }
 
 // giving are those of the holders that give the request's blocks to others, and may.
@@ -45,7 +45,7 @@ func (fl *flight) transfer(to *replica) (kv inference.KVTransfer) {
 			own = m.Depth
 		}
 	}
-	root, members := fl.fleet.root.Load(), fl.fleet.members.Load()
+	root, members := fl.fleet.blocks.root.Load(), fl.fleet.members.Load()
 	for _, m := range fl.giving() { // longest first
 		if m.Depth < own+balance.LeastFetch {
 			break
