@@ -209,12 +209,12 @@ func newKeysRevoke() *cobra.Command {
 
 // chain makes and ends keys.
 func (k *keyStore) chain() *keychain.Keychain {
-	return &keychain.Keychain{Config: k.config.Store, Store: k.store, Tenants: func(ctx context.Context) (*tenant.Directory, error) {
+	return &keychain.Keychain{Config: k.config.Store, Keys: k.store.Keys, Audit: k.store.Audit, Tenants: func(ctx context.Context) (*tenant.Directory, error) {
 		configured, err := tenant.NewDirectory(k.config.Tenants)
 		if err != nil {
 			return nil, err
 		}
-		stored, _, err := keychain.Tenants(ctx, k.store)
+		stored, _, err := keychain.Tenants(ctx, k.store.Tenants)
 		if err != nil {
 			return nil, err
 		}

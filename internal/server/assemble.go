@@ -10,6 +10,7 @@ import (
 
 	"weir/api"
 	"weir/api/openai"
+	"weir/api/tenant"
 	"weir/engine/kernel/pool"
 	"weir/internal/console"
 	"weir/internal/cpu"
@@ -49,7 +50,10 @@ func (s *Server) assemble(about *Config, budget int64) error {
 		return err
 	}
 	s.closing.push("ports", func(context.Context) error { return s.ports.close() })
-	s.audit = &auditor{store: s.store, log: s.log, place: s.ports.api.Addr().String()}
+	s.audit = &auditor{log: s.log, place: s.ports.api.Addr().String()}
+	if s.store != nil {
+		s.audit.kept = s.store.Audit
+	}
 	if err := s.watch(); err != nil {
 		return err
 	}
@@ -72,7 +76,12 @@ func (s *Server) assemble(about *Config, budget int64) error {
 // identify knows who calls, and what they may use: the edge's configuration so far.
 func (s *Server) identify(about *Config) (edge openai.Config, err error) {
 	c := s.config
-	s.callers, err = newCallers(c, s.store, s.log)
+	var keys tenant.Keys
+	var tenants storedTenants
+	if s.store != nil {
+		keys, tenants = s.store.Keys, s.store.Tenants
+	}
+	s.callers, err = newCallers(c, keys, tenants, s.log)
 	s.closing.pushed("callers", s.callers.stop)
 	if err != nil {
 		return edge, err

@@ -9,22 +9,29 @@ import (
 	"go.uber.org/zap"
 
 	"weir/internal/server/state"
+	"weir/telemetry/audit"
 )
 
 // auditor writes what the server, its operators and its rules change into the audit log. A server without a store keeps none.
 type auditor struct {
-	store *state.Store // nil: none
+	kept  auditLog // nil: none
 	log   *zap.Logger
 	begun bool   // the log has the process's start
 	place string // this server, in entries about itself: the address of its API
 }
 
+// auditLog is what the auditor needs of the store.
+type auditLog interface {
+	audit.Log
+	Head(ctx context.Context) (audit.Head, error)
+}
+
 // add adds a change before it is made.
 func (a *auditor) add(ctx context.Context, by, action, object string, more state.Details) error {
-	if a.store == nil {
+	if a.kept == nil {
 		return nil
 	}
-	_, err := state.AddEntry(ctx, a.store.Audit, by, action, object, more)
+	_, err := state.AddEntry(ctx, a.kept, by, action, object, more)
 	return err
 }
 
@@ -65,7 +72,7 @@ func (a *auditor) start(version, config string) error {
 
 // stop adds the process's end.
 func (a *auditor) stop() {
-	if a.store == nil || !a.begun {
+	if a.kept == nil || !a.begun {
 		return
 	}
 	if err := a.add(context.Background(), actor, state.ActionStop, a.place, nil); err != nil {
@@ -76,12 +83,12 @@ func (a *auditor) stop() {
 
 // logHead writes the head of the audit log into the log, which may be kept where the store's owner cannot change it.
 func (a *auditor) logHead() {
-	if a.store == nil {
+	if a.kept == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), state.Timeout)
 	defer cancel()
-	head, err := a.store.Audit.Head(ctx)
+	head, err := a.kept.Head(ctx)
 	if err != nil {
 		a.log.Error("the head of the audit log cannot be read", zap.Error(err))
 		return

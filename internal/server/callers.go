@@ -9,6 +9,7 @@ import (
 
 	"weir/api/tenant"
 	"weir/configs"
+	"weir/internal/server/keychain"
 	"weir/internal/server/state"
 	"weir/router/transfer"
 	"weir/telemetry"
@@ -27,10 +28,11 @@ type callers struct {
 	end   context.CancelFunc // of all, which waits for it
 	leave context.CancelFunc // ends the fetching of the issuers' keys
 
-	store *state.Store // nil: none
-	log   *zap.Logger
+	keys    tenant.Keys   // of the store; nil: none
+	records storedTenants // as above
+	log     *zap.Logger
 
-	late *state.Store // of keys, made after the start; nil: none. Owned by the authenticator's Run, until end has returned
+	late func() error // closes a store of keys that was made after the start; nil: none. Owned by the authenticator's Run, until end has returned
 
 	mu         sync.Mutex
 	configured *tenant.Directory // without the tenants that were made by the API
@@ -43,10 +45,17 @@ type callers struct {
 	revision   int64      // of the last change of the stored tenants that was seen
 }
 
-// newCallers reads tenants and issuers of the configuration, and looks into the store, which is nil where there is none. What it
-// began is to be stopped, even after an error.
-func newCallers(config configs.Config, kept *state.Store, log *zap.Logger) (*callers, error) {
-	c := &callers{store: kept, log: log, leave: func() {}}
+// storedTenants are the tenants in the store, made by the API.
+type storedTenants interface {
+	keychain.Records
+	// TenantRevision is that of the last change of any record.
+	TenantRevision(ctx context.Context) (int64, error)
+}
+
+// newCallers reads tenants and issuers of the configuration, and looks at the keys and tenants in the store, which are nil where there is
+// none. What it began is to be stopped, even after an error.
+func newCallers(config configs.Config, keys tenant.Keys, records storedTenants, log *zap.Logger) (*callers, error) {
+	c := &callers{keys: keys, records: records, log: log, leave: func() {}}
 	c.begin, c.end = background()
 	return c, c.open(config)
 }
@@ -63,11 +72,11 @@ func (c *callers) open(config configs.Config) error {
 		}
 		c.blocks = transfer.NewClient(what.Peers.SignFetch)
 	}
-	if c.store != nil {
+	if c.keys != nil {
 		if what.Pepper, err = state.Pepper(config.Store); err != nil {
 			return err
 		}
-		what.Keys = c.store.Keys
+		what.Keys = c.keys
 	} else {
 		what.LateKeys = func(ctx context.Context) (tenant.Keys, tenant.Pepper, error) { return c.lateKeys(ctx, config) }
 	}
@@ -82,7 +91,7 @@ func (c *callers) open(config configs.Config) error {
 		c.log.Warn("tenants are configured, and nothing says who calls: every caller is let in, without a tenant and without limits. " +
 			"weir keys create TENANT makes a key, and from then on callers need one")
 	}
-	if c.store != nil {
+	if c.keys != nil {
 		if err := c.refresh(ctx); err != nil {
 			return err
 		}
@@ -102,11 +111,13 @@ func (c *callers) lateKeys(ctx context.Context, config configs.Config) (tenant.K
 	if err != nil {
 		return nil, tenant.Pepper{}, err
 	}
-	if c.late, err = state.Open(ctx, config.Store, state.Options{}); err != nil {
+	late, err := state.Open(ctx, config.Store, state.Options{})
+	if err != nil {
 		return nil, tenant.Pepper{}, err
 	}
+	c.late = func() error { return state.Close(late) }
 	c.log.Warn("there is a store by now: its keys are good, and are asked for once it has one; usage, responses and the audit log are kept in it after a restart")
-	return c.late.Keys, pepper, nil
+	return late.Keys, pepper, nil
 }
 
 // tenants is the live part of who calls: tenants, keys of --api-key and issuers.
@@ -160,7 +171,7 @@ func (c *callers) stop() {
 		c.blocks.Close()
 	}
 	if c.late != nil {
-		_ = state.Close(c.late) // the keys' last use is written, or is lost, as the log says
+		_ = c.late() // the keys' last use is written, or is lost, as the log says
 	}
 }
 

@@ -148,7 +148,7 @@ func (r *remotePredictors) open(m configs.Classic) (*remotePredictor, error) {
 	if err != nil {
 		return nil, err
 	}
-	of.Bodies, of.Discover = r.p.s.bodies, discovery(r.p.s.store)
+	of.Bodies, of.Discover = r.p.s.bodies, discovery(r.p.s.deployments)
 	of.Balance.Seed = uint64(time.Now().UnixNano()) //nolint:gosec // a seed
 	of.Changed = func(c fleet.Change) {
 		r.p.s.log.Info("replica", zap.String("model", m.Name), zap.String("replica", c.Replica), zap.String("change", c.What), zap.String("why", c.Why))

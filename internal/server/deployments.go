@@ -18,11 +18,13 @@ import (
 	"weir/router/registry"
 	"weir/router/rollout"
 	"weir/telemetry"
+	"weir/telemetry/audit"
 )
 
 // deployments take a server to what the deployments in its store want. They implement deployment.Host.
 type deployments struct {
 	s        *Server
+	kept     deploymentRecords
 	follower *deployment.Follower
 	ctx      context.Context //nolint:containedctx // of the following; ends with stop
 	over     context.CancelFunc
@@ -34,6 +36,14 @@ type deployments struct {
 	made     map[string]map[string]madeVersion // by model and label
 	followed map[string]int64                  // the last place of rollouts that was taken, by id
 	stocked  map[string][]deployment.Revision  // by model
+}
+
+// deploymentRecords are the deployments in the store, and what servers observe of them.
+type deploymentRecords interface {
+	deployment.Store
+	// NoteDeployment is ChangeDeployment with an entry in the audit log, both or neither. f gets the last generation of a record that was deleted, too.
+	NoteDeployment(ctx context.Context, model string, f func(old *deployment.Record, last int64) (*deployment.Record, *audit.Change, error)) error
+	ObservationsOf(ctx context.Context, model string) ([]deployment.Observation, error)
 }
 
 // madeVersion is a version whose files are here.
@@ -56,12 +66,12 @@ func newDeployments(s *Server) *deployments {
 		return nil
 	}
 	d := &deployments{
-		s: s, pulls: make(chan struct{}, pullsAtOnce), held: make(map[string]*registry.Held), made: make(map[string]map[string]madeVersion), followed: make(map[string]int64),
+		s: s, kept: s.store.Deployments, pulls: make(chan struct{}, pullsAtOnce), held: make(map[string]*registry.Held), made: make(map[string]map[string]madeVersion), followed: make(map[string]int64),
 		stocked: make(map[string][]deployment.Revision),
 	}
 	d.ctx, d.over = context.WithCancel(context.Background())
 	trouble := &telemetry.LogLimiter{Every: telemetry.TroubleEvery}
-	d.follower = deployment.New(s.store.Deployments, d, deployment.Options{
+	d.follower = deployment.New(d.kept, d, deployment.Options{
 		Instance: s.ports.instance(), Self: d.self, Changed: d.changed,
 		Failed: func(err error) {
 			trouble.Do(func(held int) {
@@ -344,7 +354,7 @@ func (d *deployments) isNews(id string, sequence int64) bool {
 // goOn starts a rollout, or goes on with what the store has of it: a process before this one may have been killed.
 func (d *deployments) goOn(ctx context.Context, p rollout.Plan, tell deployment.CheckProgress) (rollout.Status, error) {
 	key := d.s.rollouts.key(p.ID)
-	record, err := d.s.store.Rollouts.Rollout(ctx, key)
+	record, err := d.s.rollouts.kept.Rollout(ctx, key)
 	if err != nil {
 		return rollout.Status{}, err
 	}

@@ -51,7 +51,7 @@ func (d *deployments) Apply(ctx context.Context, by string, body []byte, m admin
 		return view, false, api.Refuse("invalid_value", err.Error())
 	}
 	var is deployment.Record
-	err = d.s.store.Deployments.NoteDeployment(ctx, spec.Model, func(old *deployment.Record, last int64) (*deployment.Record, *audit.Change, error) {
+	err = d.kept.NoteDeployment(ctx, spec.Model, func(old *deployment.Record, last int64) (*deployment.Record, *audit.Change, error) {
 		if err := matches(old, spec.Model, m); err != nil {
 			return nil, nil, err
 		}
@@ -102,15 +102,15 @@ func deploymentFault(err error) error {
 
 // Deployments implements admin.Deployer.
 func (d *deployments) Deployments(ctx context.Context) ([]admin.DeploymentView, error) {
-	seen, err := d.s.store.Deployments.Observations(ctx) // before the records, so that no server acts on a generation that is not there
+	seen, err := d.kept.Observations(ctx) // before the records, so that no server acts on a generation that is not there
 	if err != nil {
 		return nil, err
 	}
-	list, err := d.s.store.Deployments.Deployments(ctx)
+	list, err := d.kept.Deployments(ctx)
 	if err != nil {
 		return nil, err
 	}
-	servers, err := d.s.store.Deployments.Servers(ctx)
+	servers, err := d.kept.Servers(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -127,18 +127,18 @@ func (d *deployments) Deployments(ctx context.Context) ([]admin.DeploymentView, 
 
 // Deployment implements admin.Deployer.
 func (d *deployments) Deployment(ctx context.Context, model string) (admin.DeploymentView, error) {
-	seen, err := d.s.store.Deployments.ObservationsOf(ctx, model) // before the record, as for all of them
+	seen, err := d.kept.ObservationsOf(ctx, model) // before the record, as for all of them
 	if err != nil {
 		return admin.DeploymentView{}, err
 	}
-	r, ok, err := d.s.store.Deployments.Deployment(ctx, model)
+	r, ok, err := d.kept.Deployment(ctx, model)
 	if err != nil {
 		return admin.DeploymentView{}, err
 	}
 	if !ok {
 		return admin.DeploymentView{}, deploymentFault(fmt.Errorf("%w: %.80q", deployment.ErrNone, model))
 	}
-	servers, err := d.s.store.Deployments.Servers(ctx)
+	servers, err := d.kept.Servers(ctx)
 	if err != nil {
 		return admin.DeploymentView{}, err
 	}
@@ -147,7 +147,7 @@ func (d *deployments) Deployment(ctx context.Context, model string) (admin.Deplo
 
 // Undeploy implements admin.Deployer.
 func (d *deployments) Undeploy(ctx context.Context, by, model string, m admin.Match) error {
-	err := d.s.store.Deployments.NoteDeployment(ctx, model, func(old *deployment.Record, _ int64) (*deployment.Record, *audit.Change, error) {
+	err := d.kept.NoteDeployment(ctx, model, func(old *deployment.Record, _ int64) (*deployment.Record, *audit.Change, error) {
 		if old == nil {
 			return nil, nil, fmt.Errorf("%w: %.80q", deployment.ErrNone, model)
 		}

@@ -16,7 +16,6 @@ import (
 	"weir/configs"
 	"weir/internal/console"
 	"weir/internal/server/local"
-	"weir/internal/server/state"
 	"weir/router/fleet"
 	"weir/telemetry"
 	"weir/tokenizer"
@@ -103,7 +102,7 @@ func (f *fleets) make(c configs.Config, m configs.ServedModel) (*routed, error) 
 	if err != nil {
 		return nil, err
 	}
-	of.Bodies, of.Discover = f.s.bodies, discovery(f.s.store)
+	of.Bodies, of.Discover = f.s.bodies, discovery(f.s.deployments)
 	of.Balance.Seed = uint64(time.Now().UnixNano()) //nolint:gosec // a seed
 	of.Changed = func(c fleet.Change) { f.changed(m, c) }
 	made, err := fleet.New(of)
@@ -303,21 +302,21 @@ func (f *fleets) views() any {
 	return map[string]any{"models": list}
 }
 
-// discovery finds the servers of the store that compute a model, but this one and those that are about to end; nil without a store.
-func discovery(s *state.Store) func(ctx context.Context, model string) ([]fleet.Found, error) {
-	if s == nil {
+// discovery finds the servers of the store that compute a model, except this one and those that are about to end; nil without a store.
+func discovery(d *deployments) func(ctx context.Context, model string) ([]fleet.Found, error) {
+	if d == nil {
 		return nil
 	}
 	return func(ctx context.Context, model string) ([]fleet.Found, error) {
-		servers, err := s.Deployments.Servers(ctx)
+		servers, err := d.kept.Servers(ctx)
 		if err != nil {
 			return nil, err
 		}
 		var list []fleet.Found
 		for i := range servers {
-			d := &servers[i]
-			if !d.Own && !d.Draining && slices.Contains(d.Models, model) {
-				list = append(list, fleet.Found{URL: d.URL, AdminURL: d.AdminURL, Region: d.Region, Labels: d.Labels})
+			of := &servers[i]
+			if !of.Own && !of.Draining && slices.Contains(of.Models, model) {
+				list = append(list, fleet.Found{URL: of.URL, AdminURL: of.AdminURL, Region: of.Region, Labels: of.Labels})
 			}
 		}
 		return list, nil

@@ -18,7 +18,7 @@ import (
 
 // Keys implements admin.Tenants.
 func (c *tenantControl) Keys(ctx context.Context, name string) ([]admin.KeyView, error) {
-	keys, err := c.s.store.Keys.List(ctx, name)
+	keys, err := c.keys.List(ctx, name)
 	list := make([]admin.KeyView, len(keys))
 	for i := range keys {
 		list[i] = viewOfKey(&keys[i])

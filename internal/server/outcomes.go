@@ -10,10 +10,11 @@ import (
 	"weir/router/rollout"
 )
 
-// openJournal keeps in the store, where there is one, which arm gave an answer.
+// openJournal keeps rollouts, and which arm gave an answer, in the store, where there is one.
 func (r *rollouts) openJournal() {
 	if r.s.store != nil {
-		r.journal = rollout.NewJournal(r.s.store.Rollouts, r.control, r.key)
+		r.kept, r.others.kept = r.s.store.Rollouts, r.s.store.Rollouts
+		r.journal = rollout.NewJournal(r.kept, r.control, r.key)
 	}
 }
 

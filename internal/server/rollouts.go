@@ -37,7 +37,8 @@ type rollouts struct {
 	saved   map[string]int // by rollout: how much had been seen when it was kept last; of the goroutine that applies transitions
 	others  elsewhere      // as above
 	trouble telemetry.LogLimiter
-	journal *rollout.Journal // nil: there is no store
+	kept    rolloutRecords   // nil: there is no store
+	journal *rollout.Journal // as above
 
 	changes chan []rollout.Transition
 }
@@ -54,7 +55,7 @@ func newRollouts(s *Server) (*rollouts, error) {
 		changes: make(chan []rollout.Transition, changeQueue), saved: make(map[string]int),
 		trouble: telemetry.LogLimiter{Every: telemetry.TroubleEvery},
 	}
-	r.others = elsewhere{store: s.store, instance: s.ports.instance, failed: func(err error) {
+	r.others = elsewhere{instance: s.ports.instance, failed: func(err error) {
 		r.trouble.Do(func(held int) {
 			s.log.Error("whether another server has a rollout cannot be read from the store; it is tried again", zap.Error(err), zap.Int("times_before", held))
 		})
@@ -163,7 +164,7 @@ func (r *rollouts) abort(model, by string) bool {
 
 // keep stores and audits a transition.
 func (r *rollouts) keep(t *rollout.Transition) error {
-	if r.s.store == nil {
+	if r.kept == nil {
 		return nil
 	}
 	err := r.s.audit.add(context.Background(), "rollout: "+t.By, state.ActionRollout+string(t.To), t.Model, state.Details{
@@ -197,7 +198,7 @@ func (r *rollouts) key(id string) string {
 
 // saveRunning keeps what was seen since the last time, so that a process that is killed goes on from there.
 func (r *rollouts) saveRunning(now time.Time) {
-	if r.s.store == nil {
+	if r.kept == nil {
 		return
 	}
 	for id, seen := range r.control.Seen() {
@@ -356,12 +357,12 @@ func (r *rollouts) List() []rollout.Status { return r.control.List(time.Now()) }
 // restore goes on with what the store has: rollouts that were under way, and versions that
 // were promoted over what the configuration says.
 func (r *rollouts) restore() {
-	if r.s.store == nil {
+	if r.kept == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.ctx, state.Timeout)
 	defer cancel()
-	records, err := r.s.store.Rollouts.Rollouts(ctx)
+	records, err := r.kept.Rollouts(ctx)
 	if err != nil {
 		r.s.log.Error("rollouts cannot be read from the store; none goes on", zap.Error(err))
 		return

@@ -9,9 +9,18 @@ import (
 	"weir/router/rollout"
 )
 
+// rolloutRecords are the rollouts in the store, and the answers whose outcomes may be told.
+type rolloutRecords interface {
+	rollout.AnswerStore
+	Rollouts(ctx context.Context) ([][]byte, error)
+	Rollout(ctx context.Context, id string) ([]byte, error)
+	// TakeRollout makes a rollout this server's, unless another one that lives has it.
+	TakeRollout(ctx context.Context, id, instance string) (bool, error)
+}
+
 // elsewhere are the rollouts that other servers on the store had under way when this one started.
 type elsewhere struct {
-	store    *state.Store
+	kept     rolloutRecords
 	instance func() string
 	failed   func(error)
 	ids      []string // of the goroutine that awaits them
@@ -19,7 +28,7 @@ type elsewhere struct {
 
 // take makes a rollout this server's, where no other one that lives has it.
 func (e *elsewhere) take(ctx context.Context, id string) bool {
-	taken, err := e.store.Rollouts.TakeRollout(ctx, id, e.instance())
+	taken, err := e.kept.TakeRollout(ctx, id, e.instance())
 	if err != nil {
 		e.failed(err)
 	}
@@ -34,7 +43,7 @@ func (e *elsewhere) look(ctx context.Context, now time.Time, goOn func(*rollout.
 	e.ids = slices.DeleteFunc(e.ids, func(id string) (done bool) {
 		ctx, cancel := context.WithTimeout(ctx, state.Timeout)
 		defer cancel()
-		record, err := e.store.Rollouts.Rollout(ctx, id)
+		record, err := e.kept.Rollout(ctx, id)
 		if err != nil {
 			e.failed(err)
 			return false

@@ -37,14 +37,14 @@ func (c *callers) follow(ctx context.Context) {
 func (c *callers) refresh(ctx context.Context) error {
 	c.refreshing.Lock()
 	defer c.refreshing.Unlock()
-	revision, err := c.store.Tenants.TenantRevision(ctx)
+	revision, err := c.records.TenantRevision(ctx)
 	if err != nil {
 		return err
 	}
 	if revision == c.revision {
 		return nil
 	}
-	stored, unreadable, err := keychain.Tenants(ctx, c.store)
+	stored, unreadable, err := keychain.Tenants(ctx, c.records)
 	if err != nil {
 		return err
 	}

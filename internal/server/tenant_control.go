@@ -18,12 +18,25 @@ import (
 	"weir/configs"
 	"weir/internal/server/keychain"
 	"weir/internal/server/state"
+	"weir/telemetry/audit"
 )
 
 // tenantControl makes tenants and keys by the admin listener. It implements admin.Tenants.
 type tenantControl struct {
-	s     *Server
-	meter meter.Meter
+	s       *Server
+	meter   meter.Meter
+	keys    tenant.Keys
+	audit   audit.Log
+	records tenantRecords
+}
+
+// tenantRecords are the tenants in the store, which the API makes and changes.
+type tenantRecords interface {
+	keychain.Records
+	CreateTenant(ctx context.Context, name string, spec []byte, at time.Time) (tenant.Record, error)
+	// ChangeTenant changes the record that has the revision.
+	ChangeTenant(ctx context.Context, name string, revision int64, spec []byte, at time.Time) (tenant.Record, error)
+	DeleteTenant(ctx context.Context, name string, at time.Time) error
 }
 
 // newTenantControl is nil without a store, which keeps what it makes.
@@ -31,11 +44,11 @@ func newTenantControl(s *Server, m meter.Meter) admin.Tenants {
 	if s.store == nil {
 		return nil
 	}
-	return &tenantControl{s, m}
+	return &tenantControl{s: s, meter: m, keys: s.store.Keys, audit: s.store.Audit, records: s.store.Tenants}
 }
 
 func (c *tenantControl) chain() *keychain.Keychain {
-	return &keychain.Keychain{Config: c.s.config.Store, Store: c.s.store, Tenants: func(context.Context) (*tenant.Directory, error) {
+	return &keychain.Keychain{Config: c.s.config.Store, Keys: c.keys, Audit: c.audit, Tenants: func(context.Context) (*tenant.Directory, error) {
 		return c.s.callers.authenticator.Directory(), nil
 	}}
 }
@@ -47,7 +60,7 @@ func (c *tenantControl) List(ctx context.Context) ([]admin.TenantView, error) {
 	for _, t := range configured.List() {
 		list = append(list, admin.TenantView{Name: t.Name, Origin: admin.FromFile, Spec: configs.TenantSpec(t)})
 	}
-	records, err := c.s.store.Tenants.Tenants(ctx)
+	records, err := c.records.Tenants(ctx)
 	for i := range records {
 		list = append(list, recordView(&records[i], stored[records[i].Name]))
 	}
@@ -111,14 +124,14 @@ func (c *tenantControl) Create(ctx context.Context, by string, spec []byte) (vie
 	if err := c.isConfigured(t.Name); err != nil {
 		return view, err
 	}
-	if records, err := c.s.store.Tenants.Tenants(ctx); err != nil || slices.ContainsFunc(records, func(r tenant.Record) bool { return r.Name == t.Name }) {
+	if records, err := c.records.Tenants(ctx); err != nil || slices.ContainsFunc(records, func(r tenant.Record) bool { return r.Name == t.Name }) {
 		return view, errors.Join(err, conflict("tenant_exists", "there is a tenant %q; PATCH /admin/tenants/%s changes it", t.Name, t.Name))
 	}
 	if err := c.fits(&t); err != nil {
 		return view, err
 	}
 	return c.write(ctx, by, state.ActionTenantCreate, &t, func(text []byte) (tenant.Record, error) {
-		return c.s.store.Tenants.CreateTenant(ctx, t.Name, text, time.Now())
+		return c.records.CreateTenant(ctx, t.Name, text, time.Now())
 	})
 }
 
@@ -127,7 +140,7 @@ func (c *tenantControl) Change(ctx context.Context, by, name string, patch []byt
 	if err := c.isConfigured(name); err != nil {
 		return view, err
 	}
-	records, err := c.s.store.Tenants.Tenants(ctx)
+	records, err := c.records.Tenants(ctx)
 	if err != nil {
 		return view, err
 	}
@@ -154,7 +167,7 @@ func (c *tenantControl) Change(ctx context.Context, by, name string, patch []byt
 		return view, err
 	}
 	view, err = c.write(ctx, by, state.ActionTenantChange, &t, func(text []byte) (tenant.Record, error) {
-		return c.s.store.Tenants.ChangeTenant(ctx, name, records[i].Revision, text, time.Now())
+		return c.records.ChangeTenant(ctx, name, records[i].Revision, text, time.Now())
 	})
 	if err == nil {
 		c.seen(ctx)
@@ -241,7 +254,7 @@ func (c *tenantControl) Delete(ctx context.Context, by, name string) (revokedKey
 			c.s.audit.failed(ctx, by, state.ActionTenantDelete, name, nil, err)
 		}
 	}()
-	keys, err := c.s.store.Keys.List(ctx, name)
+	keys, err := c.keys.List(ctx, name)
 	if err != nil {
 		return 0, err
 	}
@@ -254,7 +267,7 @@ func (c *tenantControl) Delete(ctx context.Context, by, name string) (revokedKey
 		}
 		revokedKeys++
 	}
-	if err := c.s.store.Tenants.DeleteTenant(ctx, name, time.Now()); err != nil && !errors.Is(err, tenant.ErrNoTenant) {
+	if err := c.records.DeleteTenant(ctx, name, time.Now()); err != nil && !errors.Is(err, tenant.ErrNoTenant) {
 		return revokedKeys, err
 	}
 	return revokedKeys, c.s.callers.refresh(ctx)

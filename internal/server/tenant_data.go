@@ -17,7 +17,7 @@ import (
 // tenantData is what the process and its store keep of tenants' prompts and answers.
 type tenantData struct {
 	callers     *tenant.Authenticator
-	store       *state.Store         // nil: none
+	store       *state.Store         // nil: none; its subjects forget one after the other
 	transcripts *transcript.Recorder // nil: no store
 	batches     *batch.Server
 	edge        *openai.Server

@@ -20,7 +20,7 @@ import (
 // moderated counts what policies find, and has it noted in the audit log, without any text:
 // by a goroutine of its own, so that no request waits for the store.
 type moderated struct {
-	store   *state.Store // nil: none
+	entries audit.Log // nil: there is no store
 	log     *zap.Logger
 	count   func(telemetry.Moderated)
 	queue   chan audit.Change // nil: there is no store
@@ -33,10 +33,10 @@ type moderated struct {
 // moderatedQueue entries may wait for the store.
 const moderatedQueue = 1024
 
-func newModerated(kept *state.Store, metrics *telemetry.Metrics, logger *zap.Logger) (*moderated, error) {
-	m := &moderated{store: kept, log: logger}
+func newModerated(entries audit.Log, metrics *telemetry.Metrics, logger *zap.Logger) (*moderated, error) {
+	m := &moderated{entries: entries, log: logger}
 	var log func() telemetry.ModerationLog
-	if kept != nil {
+	if entries != nil {
 		m.queue, m.stop = make(chan audit.Change, moderatedQueue), make(chan struct{})
 		log = func() telemetry.ModerationLog {
 			return telemetry.ModerationLog{Kept: m.kept.Load(), Dropped: m.dropped.Load()}
@@ -106,7 +106,7 @@ func (m *moderated) write() {
 func (m *moderated) append(change audit.Change, trouble *telemetry.LogLimiter) {
 	ctx, cancel := context.WithTimeout(context.Background(), state.Timeout)
 	defer cancel()
-	if _, err := m.store.Audit.Append(ctx, change); err != nil {
+	if _, err := m.entries.Append(ctx, change); err != nil {
 		m.dropped.Add(1)
 		trouble.Do(func(held int) {
 			m.log.Error("what policies found is not in the audit log", zap.Error(err), zap.Int("times_before", held))

@@ -13,7 +13,7 @@ import (
 )
 
 // openTranscripts starts what keeps prompts and answers of tenants that agreed to it; nil without a store.
-func openTranscripts(c configs.Config, kept *state.Store, m *telemetry.Metrics, log *zap.Logger) (*transcript.Recorder, error) {
+func openTranscripts(c configs.Config, kept transcript.Log, m *telemetry.Metrics, log *zap.Logger) (*transcript.Recorder, error) {
 	if kept == nil {
 		for i := range c.Tenants {
 			if t := &c.Tenants[i]; t.LogPrompts {
@@ -24,7 +24,7 @@ func openTranscripts(c configs.Config, kept *state.Store, m *telemetry.Metrics, 
 	}
 	trouble := &telemetry.LogLimiter{Every: telemetry.TroubleEvery}
 	r := transcript.NewRecorder(transcript.Config{
-		Log: kept.Transcripts, Retention: c.Store.PromptRetention,
+		Log: kept, Retention: c.Store.PromptRetention,
 		Failed: func(err error) {
 			trouble.Do(func(held int) {
 				log.Error("prompts and answers of tenants with log_prompts are not kept", zap.Error(err), zap.Int("times_before", held))

@@ -12,6 +12,7 @@ import (
 	"weir/internal/server/state"
 	"weir/scheduler/admission"
 	"weir/telemetry"
+	"weir/telemetry/audit"
 	"weir/telemetry/transcript"
 )
 
@@ -90,13 +91,20 @@ type Options struct {
 	Place    string // this server, in traces: the address of its API
 	Metrics  *telemetry.Metrics
 	Log      *zap.Logger
-	Store    *state.Store // nil: none
+	Kept     *Kept        // of the store; nil: none
 	Ledger   usage.Ledger // nil: usage is not kept
 	Service  *admission.Service
 
 	Denied  func(state.Details)                                      // notes callers who were denied in the audit log
 	Stopped func()                                                   // notes the end of the process there: what callers did is noted before it
 	Push    func(name string, close func(ctx context.Context) error) // what is to be closed, the last first
+}
+
+// Kept is what watchers write into a store.
+type Kept struct {
+	Audit       audit.Log
+	Transcripts transcript.Log
+	Dropped     func() uint64 // counts requests whose use the ledger has dropped
 }
 
 // New makes all but the rollouts, which are set before the first request.
@@ -109,19 +117,23 @@ func New(o Options) (w *Watchers, err error) {
 		o.Push(name, func(context.Context) error { close(); return nil })
 	}
 	pushed("sums of refusals", w.refusals.flush)
-	if w.moderated, err = newModerated(o.Store, o.Metrics, o.Log); err != nil {
+	kept := o.Kept
+	if kept == nil {
+		kept = new(Kept)
+	}
+	if w.moderated, err = newModerated(kept.Audit, o.Metrics, o.Log); err != nil {
 		return w, err
 	}
 	o.Push("findings of policies", func(context.Context) error { return w.moderated.close() })
-	if w.Transcripts, err = openTranscripts(o.Settings, o.Store, o.Metrics, o.Log); err != nil {
+	if w.Transcripts, err = openTranscripts(o.Settings, kept.Transcripts, o.Metrics, o.Log); err != nil {
 		return w, err
 	}
 	o.Push("transcripts", func(context.Context) error { return closeTranscripts(w.Transcripts) })
 	pushed("entry of the end", o.Stopped)
-	if o.Store != nil {
+	if o.Kept != nil {
 		w.Tenants.signIns = newSignIns(o.Denied)
 		pushed("sign-ins that were denied", w.Tenants.signIns.flush)
-		if err := telemetry.AddUsage(o.Metrics, func() uint64 { return o.Store.Usage.Stats().Dropped }); err != nil {
+		if err := telemetry.AddUsage(o.Metrics, kept.Dropped); err != nil {
 			return w, err
 		}
 	}

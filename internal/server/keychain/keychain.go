@@ -12,6 +12,7 @@ import (
 	"weir/api/tenant"
 	"weir/configs"
 	"weir/internal/server/state"
+	"weir/telemetry/audit"
 )
 
 // FirstKey tells what the first key of a store does.
@@ -21,7 +22,8 @@ const FirstKey = "This is the store's first key: servers that use the store ask 
 // in the audit log before it is made. by says who asked.
 type Keychain struct {
 	Config  configs.Store
-	Store   *state.Store
+	Keys    tenant.Keys                                          // of the store
+	Audit   audit.Log                                            // as above
 	Tenants func(ctx context.Context) (*tenant.Directory, error) // for which there may be keys
 }
 
@@ -52,12 +54,12 @@ func (k *Keychain) Create(ctx context.Context, by string, q Request) (issued ten
 	if record.KeyTerms, err = keyTerms(q.Terms); err != nil {
 		return issued, record, false, err
 	}
-	before, err := k.Store.Keys.List(ctx, "")
+	before, err := k.Keys.List(ctx, "")
 	if err != nil {
 		return issued, record, false, err
 	}
 	issued, err = k.issue(&record, func() error {
-		return k.change(ctx, by, state.ActionKeyCreate, &record, termsDetails(&record), func() error { return k.Store.Keys.Create(ctx, record) })
+		return k.change(ctx, by, state.ActionKeyCreate, &record, termsDetails(&record), func() error { return k.Keys.Create(ctx, record) })
 	})
 	return issued, record, len(before) == 0, err
 }
@@ -159,13 +161,13 @@ func (k *Keychain) issue(record *tenant.Key, write func() error) (tenant.Issued,
 func (k *Keychain) change(ctx context.Context, by, action string, key *tenant.Key, more state.Details, do func() error) error {
 	all := state.Details{"tenant": key.Tenant, "label": key.Label, "scope": key.Scope.String(), "expires": When(key.Expires)}
 	maps.Copy(all, more)
-	if _, err := state.AddEntry(ctx, k.Store.Audit, by, action, key.ID, all); err != nil {
+	if _, err := state.AddEntry(ctx, k.Audit, by, action, key.ID, all); err != nil {
 		return err
 	}
 	err := do()
 	if err != nil {
 		all["failed"] = err.Error()
-		if _, wrong := state.AddEntry(ctx, k.Store.Audit, by, action, key.ID, all); wrong != nil {
+		if _, wrong := state.AddEntry(ctx, k.Audit, by, action, key.ID, all); wrong != nil {
 			err = errors.Join(err, fmt.Errorf("that it failed is not in the audit log: %w", wrong))
 		}
 	}
@@ -200,7 +202,7 @@ func (k *Keychain) Rotate(ctx context.Context, by, id, grace, expires string) (i
 	}
 	issued, err = k.issue(&next, func() error {
 		more := state.Details{"replaces": old.ID, "old_ends": ends.Format(time.RFC3339)}
-		return k.change(ctx, by, state.ActionKeyRotate, &next, more, func() error { return k.Store.Keys.Rotate(ctx, old.ID, ends, next) })
+		return k.change(ctx, by, state.ActionKeyRotate, &next, more, func() error { return k.Keys.Rotate(ctx, old.ID, ends, next) })
 	})
 	if errors.Is(err, tenant.ErrNoKey) {
 		err = WrongKey("key %s is %s already; weir keys create makes another", old.ID, State(&old, next.Created))
@@ -239,7 +241,7 @@ func (k *Keychain) Alter(ctx context.Context, by, id string, p Patch) (tenant.Ke
 		return old, err
 	}
 	err = k.change(ctx, by, state.ActionKeyChange, &next, state.Details{"limits": next.Limits, "models": next.Models}, func() error {
-		next, err = k.Store.Keys.Change(ctx, id, apply)
+		next, err = k.Keys.Change(ctx, id, apply)
 		return err
 	})
 	return next, err
@@ -251,7 +253,7 @@ func (k *Keychain) Revoke(ctx context.Context, by, id string) (tenant.Key, error
 	if err != nil {
 		return key, err
 	}
-	err = k.change(ctx, by, state.ActionKeyRevoke, &key, nil, func() error { return k.Store.Keys.Revoke(ctx, key.ID, time.Now()) })
+	err = k.change(ctx, by, state.ActionKeyRevoke, &key, nil, func() error { return k.Keys.Revoke(ctx, key.ID, time.Now()) })
 	return key, err
 }
 
@@ -260,7 +262,7 @@ func (k *Keychain) Find(ctx context.Context, id string) (tenant.Key, error) {
 	if !tenant.IsKeyID(id) {
 		return tenant.Key{}, WrongKey("that is no id of a key, which has 10 characters; weir keys list shows them")
 	}
-	key, err := k.Store.Keys.Find(ctx, id)
+	key, err := k.Keys.Find(ctx, id)
 	if errors.Is(err, tenant.ErrNoKey) {
 		return key, kindOf{fmt.Errorf("there is no key %s; weir keys list shows those that there are", id), tenant.ErrNoKey}
 	}
