@@ -26,7 +26,7 @@ var table = []folder{
 	{path: "internal/server/hooks", own: []string{
 		"api", "configs", "internal/inference", "internal/server/state", "internal/store", "router", "scheduler/admission", "telemetry",
 	}, third: []string{zap}},
-	{path: "internal/server/keychain", own: []string{"api/tenant", "configs", "internal/console", "internal/server/state", "internal/store"}},
+	{path: "internal/server/keychain", own: []string{"api/tenant", "configs", "internal/console", "internal/server/state", "internal/store", "telemetry/audit"}},
 	{path: "internal/server/local", own: []string{"bench", "configs", "engine", "internal", "router", "tokenizer"}},
 	{path: "internal/server/servertest", own: []string{"api/admin", "api/tenant", "configs", "engine/gguf", "internal", "router/rollout", "telemetry"}},
 	{path: "internal/server/state", own: []string{"api/batch", "api/tenant", "configs", "internal/envelope", "internal/store", "telemetry/audit"}},
