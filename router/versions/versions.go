@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -92,9 +91,6 @@ var ErrUnknown = errors.New("no such model or version")
 // ErrNoRoom says that a version does not fit beside what stays in memory.
 var ErrNoRoom = errors.New("there is no room")
 
-// errOver ends loads, and refuses new ones.
-var errOver = fmt.Errorf("%w: the server is shutting down", inference.ErrUnavailable)
-
 // LoadError is a load that failed because of the version itself; it is an inference.ErrUnavailable.
 type LoadError struct {
 	Name, Label string
@@ -117,14 +113,6 @@ type Manager struct {
 	freed chan struct{}     // closed when memory was freed or a version became idle; nil: nothing waits for it
 	work  sync.WaitGroup    // loads and closes that run
 	over  bool
-}
-
-// name is what requests ask for.
-type name struct {
-	versions   []*Version // in the configuration's order
-	current    *Version   // answers
-	last       *Version   // answered before; nil: none
-	configured string     // key of the version that the configuration chose last
 }
 
 // New returns a manager without versions.
@@ -169,323 +157,6 @@ type Version struct {
 
 // Spec is what the version was described as.
 func (v *Version) Spec() *Spec { return &v.spec }
-
-// Lease is a version that a request has found. The request ends with that version, whatever a new configuration says meanwhile.
-// Content is nil where it is not in memory: then Load brings it. The request calls Release at its end, whatever Load said.
-type Lease struct {
-	Version *Version
-	Content Content
-
-	held    bool // Content is counted among those that requests hold
-	over    bool // it was released
-	patient bool // it is for an operator, who waits as long as the load takes
-}
-
-// Acquire finds the version of a name that has the label, or the one that answers where
-// label is empty, and leases it. The error is ErrUnknown, or inference.ErrUnavailable for a version
-// that an operator has unloaded.
-func (m *Manager) Acquire(model, label string) (*Lease, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	v, err := m.find(model, label)
-	if err != nil {
-		return nil, err
-	}
-	if v.off {
-		return nil, fmt.Errorf("%w: model %q version %s was unloaded", inference.ErrUnavailable, v.spec.Name, v.spec.Label)
-	}
-	v.used = time.Now()
-	l := v.lease()
-	if v.state == loaded {
-		l.hold()
-	}
-	return l, nil
-}
-
-// lease counts a request that has found the version. The caller holds Manager.mu.
-func (v *Version) lease() *Lease {
-	v.leases++
-	return &Lease{Version: v}
-}
-
-// find is the version of a label; of "" the current one. The caller holds mu.
-func (m *Manager) find(model, label string) (*Version, error) {
-	n := m.names[model]
-	if n == nil {
-		return nil, fmt.Errorf("%w: %q", ErrUnknown, model)
-	}
-	if label == "" {
-		return m.answering(n), nil
-	}
-	for _, v := range n.versions {
-		if v.spec.Label == label {
-			return v, nil
-		}
-	}
-	for _, v := range [...]*Version{n.current, n.last} {
-		if v != nil && v.spec.Label == label {
-			return v, nil
-		}
-	}
-	return nil, fmt.Errorf("%w: %q has no version %q; it has %s", ErrUnknown, model, label, strings.Join(n.labels(), ", "))
-}
-
-// answering is the version that requests get which name none. The caller holds mu.
-func (m *Manager) answering(n *name) *Version {
-	if n.current.off && m.opts.SkipUnloaded {
-		if i := slices.IndexFunc(n.versions, func(v *Version) bool { return !v.off }); i >= 0 {
-			return n.versions[i]
-		}
-	}
-	return n.current
-}
-
-// all are the versions of the configuration, and the two that answer or answered.
-func (n *name) all() []*Version {
-	list := slices.Clone(n.versions)
-	for _, v := range []*Version{n.current, n.last} {
-		if v != nil && !slices.Contains(list, v) {
-			list = append(list, v)
-		}
-	}
-	return list
-}
-
-func (n *name) labels() []string {
-	var list []string
-	for _, v := range n.all() {
-		list = append(list, v.spec.Label)
-	}
-	return list
-}
-
-// hold takes a version that is in memory. The caller holds mu.
-func (l *Lease) hold() {
-	l.Content, l.held = l.Version.content, true
-	l.Version.holders++
-}
-
-// Release ends the request's lease.
-func (l *Lease) Release() {
-	m := l.Version.manager
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if !l.over {
-		l.over = true
-		l.drop()
-	}
-}
-
-// drop takes the lease from its version. The caller holds Manager.mu.
-func (l *Lease) drop() {
-	v, m := l.Version, l.Version.manager
-	v.leases--
-	if l.held {
-		l.held = false
-		v.holders--
-		v.used = time.Now()
-	}
-	if v.state == leaving && !v.wanted() {
-		m.close(v)
-	}
-	if v.holders == 0 {
-		m.signal()
-	}
-}
-
-// wanted reports whether a version that leaves may not be closed yet.
-func (v *Version) wanted() bool { return v.holders > 0 || v.removed && v.leases > 0 }
-
-// takes reports whether a request that has found the version may hold its content.
-func (v *Version) takes() bool { return v.state == loaded || v.removed && v.content != nil }
-
-// Load waits until the version is in memory, as long as ctx, Options.LoadWait and the
-// load last. Requests for one version share its load.
-func (l *Lease) Load(ctx context.Context) error {
-	v, m := l.Version, l.Version.manager
-	m.mu.Lock()
-	for v.next != nil || !v.takes() {
-		if v.next != nil { // its files were read again
-			v.next.leases++
-			l.drop()
-			v = v.next
-			l.Version = v
-			continue
-		}
-		if err := v.refuses(l.patient); err != nil {
-			m.mu.Unlock()
-			return err
-		}
-		ready := m.load(v)
-		v.waiters++
-		m.mu.Unlock()
-		err := v.await(ctx, ready, l.patient)
-		m.mu.Lock()
-		v.waiters--
-		if err == nil && !v.takes() {
-			err = v.why
-		}
-		if err != nil {
-			m.mu.Unlock()
-			return err
-		}
-	}
-	l.hold()
-	m.mu.Unlock()
-	return nil
-}
-
-// refuses says why a request may not wait for the version. The caller holds mu.
-func (v *Version) refuses(patient bool) error {
-	switch {
-	case v.manager.over:
-		return errOver
-	case v.off:
-		return fmt.Errorf("%w: model %q version %s was unloaded", inference.ErrUnavailable, v.spec.Name, v.spec.Label)
-	case patient:
-	case v.waiters >= v.manager.opts.MaxWaiting:
-		return fmt.Errorf("%w: %d requests wait for model %q to be loaded, and no more may", inference.ErrQueueFull, v.waiters, v.spec.Name)
-	case v.state == absent && v.why != nil && time.Since(v.failed) < v.manager.opts.FailureHold:
-		return v.why
-	}
-	return nil
-}
-
-func (v *Version) await(ctx context.Context, ready <-chan struct{}, patient bool) error {
-	timer := time.NewTimer(v.manager.opts.LoadWait)
-	defer timer.Stop()
-	if patient {
-		timer.Stop()
-	}
-	select {
-	case <-ready:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-timer.C:
-		return fmt.Errorf("%w: model %q is being loaded, which takes longer than %v; try again later",
-			inference.ErrUnavailable, v.spec.Name, v.manager.opts.LoadWait)
-	}
-}
-
-// load starts reading a version that is not in memory and not on its way, and returns
-// what is closed at the end. The caller holds mu.
-func (m *Manager) load(v *Version) <-chan struct{} {
-	switch v.state {
-	case loading:
-	case leaving:
-		v.back = true
-		if v.ready == nil {
-			v.ready = make(chan struct{})
-		}
-	case absent, loaded:
-		v.state, v.why, v.bytes = loading, nil, 0
-		if v.removed {
-			m.gone[v] = true // its memory counts all the same
-		}
-		if v.ready == nil {
-			v.ready = make(chan struct{})
-		}
-		ctx, cancel := context.WithCancelCause(context.Background())
-		v.cancel = cancel
-		m.work.Go(func() { m.read(ctx, v) })
-	}
-	return v.ready
-}
-
-// read makes room and opens the version; one whose size is not known before is opened first.
-func (m *Manager) read(ctx context.Context, v *Version) {
-	content, err := m.open(ctx, v)
-	m.mu.Lock()
-	v.cancel(nil)
-	switch {
-	case err != nil:
-		if !errors.Is(err, inference.ErrUnavailable) {
-			err = &LoadError{v.spec.Name, v.spec.Label, err}
-		}
-		v.state, v.why, v.failed = absent, err, time.Now()
-		if v.removed {
-			delete(m.gone, v)
-		}
-	default:
-		v.state, v.content, v.used = loaded, content, time.Now()
-	}
-	close(v.ready)
-	v.ready = nil
-	if err == nil && (m.over || v.off || v.removed) {
-		m.leave(v)
-	}
-	m.signal()
-	m.mu.Unlock()
-	what := "load"
-	switch {
-	case errors.Is(err, errOver):
-		return // whose server ends knows
-	case err != nil:
-		what = "fail"
-	}
-	m.changed(v, what, err)
-}
-
-// open returns the content of a version, for which there is room.
-func (m *Manager) open(ctx context.Context, v *Version) (Content, error) {
-	waits, cancel := context.WithTimeout(ctx, m.opts.LoadWait)
-	defer cancel()
-	if err := m.reserve(waits, v, v.spec.Bytes); err != nil {
-		return nil, err
-	}
-	content, err := v.spec.Open(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if s, ok := content.(Sized); ok && v.spec.Bytes == 0 {
-		if err := m.reserve(waits, v, s.Bytes()); err != nil {
-			return nil, errors.Join(err, content.Close(ctx))
-		}
-	}
-	return content, nil
-}
-
-// leave takes a loaded version away from new requests, and closes it once no request
-// has use for it. The caller holds mu.
-func (m *Manager) leave(v *Version) {
-	if v.state != loaded {
-		return
-	}
-	v.state = leaving
-	if !v.wanted() {
-		m.close(v)
-	}
-}
-
-// close frees a version that leaves. The caller holds mu.
-func (m *Manager) close(v *Version) {
-	content := v.content
-	if content == nil {
-		return // it closes already
-	}
-	v.content = nil
-	m.work.Go(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), m.opts.CloseWait)
-		defer cancel()
-		err := content.Close(ctx)
-		m.mu.Lock()
-		v.state = absent
-		delete(m.gone, v)
-		if v.back && !v.off && !m.over && (!v.removed || v.leases > 0) {
-			v.back = false
-			m.load(v)
-		} else if v.ready != nil {
-			close(v.ready)
-			v.ready = nil
-		}
-		m.signal()
-		m.mu.Unlock()
-		if err != nil {
-			m.changed(v, "unload", err)
-		}
-	})
-}
 
 // signal wakes loads that wait for memory. The caller holds mu.
 func (m *Manager) signal() {
@@ -543,4 +214,20 @@ func (m *Manager) Close() {
 	}
 	m.mu.Unlock()
 	m.work.Wait()
+}
+
+// kept is how often a version is held in memory until its list is in force: what stays does not make room for what comes with it.
+func (s *Spec) kept() int {
+	if s.When == Eager {
+		return 0
+	}
+	return 1
+}
+
+// latest is the version that has taken over from v in the end, or v. The caller holds mu.
+func (v *Version) latest() *Version {
+	for v.next != nil {
+		v = v.next
+	}
+	return v
 }

@@ -135,7 +135,8 @@ func (m *Manager) tooMuch(v *Version, bytes int64) error {
 // roomError is an ErrNoRoom with its sums.
 type roomError struct{ text string }
 
-func (e *roomError) Error() string   { return e.text }
+func (e *roomError) Error() string { return e.text }
+
 func (e *roomError) Unwrap() []error { return []error{ErrNoRoom, inference.ErrUnavailable} }
 
 // ShowBytes gives a number of bytes in MiB, or in GiB where that says enough.
