@@ -109,7 +109,7 @@ func WithStore(t testing.TB, url string, do func(s *state.Store)) {
 func withKeys(t testing.TB, url string, do func(k *keychain.Keychain)) {
 	t.Helper()
 	WithStore(t, url, func(s *state.Store) {
-		do(&keychain.Keychain{Config: storeAt(t, url), Store: s, Tenants: func(context.Context) (*tenant.Directory, error) { return tenant.NewDirectory(nil) }})
+		do(&keychain.Keychain{Config: storeAt(t, url), Keys: s.Keys, Audit: s.Audit, Tenants: func(context.Context) (*tenant.Directory, error) { return tenant.NewDirectory(nil) }})
 	})
 }
 
