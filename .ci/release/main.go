@@ -59,6 +59,9 @@ func (r *release) run(described, platforms string) (err error) {
 	if r.number, err = numbered(described); err != nil {
 		return err
 	}
+	if err = r.checkHeading(); err != nil {
+		return err
+	}
 	if r.at, err = epoch(); err != nil {
 		return err
 	}

@@ -42,6 +42,38 @@ func TestNumbered(t *testing.T) {
 var linked = regexp.MustCompile(`\]\(([^)#\s:]+)[)#]`)
 
 // What the pages of a release link to is in it: they are read where there is no checkout.
+// The tag that a release is made of is the newest release of the changelog: here, and for the checkout as it is.
+func TestTagsAreTheNewestReleaseOfTheChangelog(t *testing.T) {
+	own := release{source: filepath.Join("..", "..")}
+	text, err := os.ReadFile(filepath.Join(own.source, "CHANGELOG.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	newest := heading.FindSubmatch(text)
+	if newest == nil {
+		t.Fatal("CHANGELOG.md has no release")
+	}
+	own.described = "v" + string(newest[1])
+	if err := own.checkHeading(); err != nil {
+		t.Error(err)
+	}
+	for described, fits := range map[string]bool{
+		"v1.2.3": true, "v1.2.3-dirty": true, "v1.2.3-4-gabcdef0": true, "abcdef0": true, "v1.2.4": false, "v1.2.2": false, "v1.2.3-rc.1": false,
+	} {
+		r := release{source: t.TempDir(), described: described}
+		if err := os.WriteFile(filepath.Join(r.source, "CHANGELOG.md"), []byte("# C\n\n## [Unreleased]\n\n## [1.2.3] - 2026-01-02\n\n## [1.2.2] - 2026-01-01\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.checkHeading(); (err == nil) != fits {
+			t.Errorf("%s: %v", described, err)
+		}
+	}
+	r := release{source: t.TempDir(), described: "v1.2.3"}
+	if err := os.WriteFile(filepath.Join(r.source, "CHANGELOG.md"), []byte("## [Unreleased]\n"), 0o600); err != nil || r.checkHeading() == nil {
+		t.Error("a tag without a release in the changelog is built", err)
+	}
+}
+
 func TestLinksOfCarriedPages(t *testing.T) {
 	r := &release{source: filepath.Join("..", "..")}
 	if err := r.carry(); err != nil {
