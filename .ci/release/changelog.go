@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 )
 
 // heading begins the lines of a release in CHANGELOG.md.
@@ -13,7 +14,7 @@ var heading = regexp.MustCompile(`(?m)^## \[(\d[^\]]*)\] - \d{4}-\d{2}-\d{2}$`)
 // checkHeading wants that the release of a tag is the newest one of CHANGELOG.md. Builds of other commits are no releases.
 func (r *release) checkHeading() error {
 	m := tagged.FindStringSubmatch(r.described)
-	if m == nil {
+	if m == nil || strings.HasSuffix(r.described, "-dirty") {
 		return nil
 	}
 	text, err := os.ReadFile(filepath.Join(r.source, "CHANGELOG.md"))
