@@ -30,6 +30,8 @@ import (
 
 // The hub of these tests is one that Hugging Face's own client reads, which finds and downloads the file.
 func TestTheFakeHubSpeaksHuggingFacesAPI(t *testing.T) {
+	reference.Slow(t)
+	t.Parallel() // most of it is waiting
 	python := reference.HubPython(t)
 	content := defaultmodel.GGUF()
 	s := servertest.HubOf(t, "tiny-Q8_0.gguf", content)
@@ -210,6 +212,7 @@ func wholeBlobs(folder string) error {
 
 // A deployment that is deleted amid its pull leaves nothing that answers, and may be made again.
 func TestADeploymentIsDeletedAmidItsPull(t *testing.T) {
+	reference.Slow(t)
 	t.Parallel()
 	g := servertest.NewGate(t)
 	hub := httptest.NewServer(servertest.FakeHub(g, "Org/Repo", "tiny-Q8_0.gguf", defaultmodel.GGUF()))

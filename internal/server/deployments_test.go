@@ -19,6 +19,7 @@ import (
 	"weir/api/admin"
 	"weir/configs"
 	"weir/internal/defaultmodel"
+	"weir/internal/reference"
 	"weir/internal/server/servertest"
 	"weir/router/deployment"
 )
@@ -257,6 +258,7 @@ func TestDeploymentsAreChanged(t *testing.T) {
 // A version that the configuration has is served with the resources of a deployment, again and again, and as the configuration
 // has it without any.
 func TestResourcesOfAConfiguredVersion(t *testing.T) {
+	t.Parallel() // most of it is waiting
 	config := filepath.Join(t.TempDir(), "weir.yml")
 	const text = "models:\n  - {name: chat, version: \"1\", path: builtin, kv_cache_memory_bytes: 4MiB}\n  - {name: chat, version: \"2\", path: builtin, load: never, kv_cache_memory_bytes: 4MiB}\n"
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
@@ -312,6 +314,7 @@ func TestResourcesOfAConfiguredVersion(t *testing.T) {
 
 // A router moves its name between two versions that others compute; a server that follows the same store has no part in it.
 func TestARouterFollowsDeployments(t *testing.T) {
+	reference.Slow(t)
 	t.Parallel()
 	url := servertest.PostgresSchema(t)
 	one, two := servertest.StartProcess(t, 1024, servertest.Peppered, "--store", url), servertest.StartProcess(t, 1024)

@@ -107,6 +107,7 @@ func irisBody(inputs ...string) string {
 // name, a range that refuses, a schema that must match; drift and log see what the model
 // saw.
 func TestModelWithFeatures(t *testing.T) {
+	reference.Slow(t)
 	t.Parallel() // most of it is waiting
 	redis := reference.Redis.Get(t)
 	project := "weir-test-" + rand.Text()

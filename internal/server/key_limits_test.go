@@ -18,6 +18,7 @@ import (
 // A key has limits of its own beside its tenant's. They are told of in refusals, changed over HTTP, kept over a restart and
 // a rotation, and shown with what was used.
 func TestLimitsOfKeys(t *testing.T) {
+	t.Parallel() // most of it is waiting
 	url := "sqlite:" + t.TempDir() + "/weir.db"
 	operator := servertest.NewKey(t, url, keychain.Request{Tenant: "ops", Scope: "admin"})
 	s := servertest.Start(t, func(c *configs.Config) { c.Store.URL = url })
@@ -154,6 +155,7 @@ func TestTokenisingIsComputeTimeOfTheTenant(t *testing.T) {
 // What a key is given that cannot be meant is refused, or told of: limits of 0, which would be none, a limit twice, models that
 // are not there.
 func TestTermsOfKeysThatCannotBeMeant(t *testing.T) {
+	t.Parallel() // most of it is waiting
 	url := "sqlite:" + t.TempDir() + "/weir.db"
 	operator := servertest.NewKey(t, url, keychain.Request{Tenant: "ops", Scope: "admin"})
 	s := servertest.Start(t, func(c *configs.Config) {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/reference"
 	"weir/internal/server/servertest"
 	"weir/telemetry/monitor/predictions"
 )
@@ -53,6 +54,7 @@ func predictUntil(p *servertest.Process, clients, rows int) (wait func() [][]str
 // others, so of each client the last ones; what has a name is whole, and the next process
 // writes on beside it. (A file is finished at --prediction-log-age.)
 func TestThePredictionLogOfAKilledProcess(t *testing.T) {
+	reference.Slow(t)
 	t.Parallel()
 	const rows = 3
 	folder := t.TempDir()

@@ -1,17 +1,17 @@
 package server_test
 
 import (
-	stdflag "flag"
 	"os"
 	"testing"
 
+	"weir/internal/reference"
 	"weir/internal/server/local"
 	"weir/internal/server/servertest"
 )
 
 func TestMain(m *testing.M) {
 	local.CostsFolder = func() string { return "" } // nothing of the tester's is read, and processes keep nothing
-	_ = stdflag.Set("test.parallel", "4")           // tests that run in parallel mostly wait, for leases; -parallel on the command line comes later
+	reference.Overlap(8)                            // most of those that run in parallel wait
 	servertest.Main(withCosts{m})
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"weir/api/tenant"
 	"weir/configs"
+	"weir/internal/reference"
 	"weir/internal/server/keychain"
 	"weir/internal/server/servertest"
 )
@@ -50,6 +51,7 @@ func callersDirectoryLists(s *servertest.Server, name string) bool {
 
 // A server that was started before there was a store asks for the keys that are made later.
 func TestKeysMadeAfterTheStartAreAsked(t *testing.T) {
+	reference.Slow(t)
 	t.Setenv("STATE_DIRECTORY", "")
 	t.Setenv("XDG_STATE_HOME", filepath.Join(t.TempDir(), "state"))
 	s := servertest.Start(t, nil)

@@ -130,6 +130,7 @@ func TestPlacementAndDiscovery(t *testing.T) {
 
 // Memory is counted before a server takes a part: what does not fit is said with the sums.
 func TestPlacementSaysWhichMemoryIsMissing(t *testing.T) {
+	t.Parallel() // most of it is waiting
 	p := servertest.StartProcess(t, 1024, servertest.Peppered, "--store", "sqlite:"+t.TempDir()+"/weir.db", "--models-dir", t.TempDir(), "--model-memory-bytes", "128MiB")
 	p.ApplyDeployment(`{"modelId": "big", "version": "builtin", "resources": {"kvCacheBytes": "1GiB"}, "replicas": 1}`)
 	v := p.AwaitDeployment("big", func(v *admin.DeploymentView) bool { return v.State == deployment.Unserved })

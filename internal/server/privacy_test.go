@@ -42,6 +42,7 @@ func keyed(s *servertest.Server, key, id, body string) string {
 // Everything that a tenant asks and is answered lies encrypted on the disk, while the server runs and afterwards; once
 // the tenant is forgotten, nothing of it can be read.
 func TestNothingLiesOnTheDiskInClear(t *testing.T) {
+	t.Parallel() // most of it is waiting
 	folder := t.TempDir()
 	url := "sqlite:" + filepath.Join(folder, "weir.db")
 	key, operator := servertest.NewKey(t, url, keychain.Request{Tenant: "open"}), servertest.NewKey(t, url, keychain.Request{Tenant: "ops", Scope: "admin"})
@@ -101,6 +102,7 @@ func TestNothingLiesOnTheDiskInClear(t *testing.T) {
 
 // A tenant with retention none has no text kept, encrypted or not, and its clients are told.
 func TestRetentionNone(t *testing.T) {
+	t.Parallel() // most of it is waiting
 	folder := t.TempDir()
 	path := filepath.Join(folder, "weir.db")
 	url := "sqlite:" + path

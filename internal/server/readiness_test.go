@@ -8,18 +8,24 @@ import (
 
 	"weir/configs"
 	"weir/internal/defaultmodel"
+	"weir/internal/reference"
 	"weir/internal/server/servertest"
 	"weir/router/fleet"
 )
 
 // A router whose replicas are gone is ready as a process, and not deeply so: its region can be taken out.
 func TestReadinessWithoutReplicas(t *testing.T) {
+	reference.Slow(t)
 	t.Parallel() // most of it is waiting
 	a := servertest.Start(t, nil)
 	r := servertest.Start(t, func(c *configs.Config) {
 		routedTo("round_robin", a.API)(c)
 		trees := configs.NewClassic("flowers", "")
 		trees.Replicas = []fleet.Source{{URL: a.API, Kind: fleet.Weir, Model: defaultmodel.IrisName}}
+		for i := range c.Models {
+			c.Models[i].Routing.ProbeEvery = 100 * time.Millisecond
+		}
+		trees.Routing.ProbeEvery = 100 * time.Millisecond
 		c.Classic = append(c.Classic, trees)
 	})
 	endpoints := []string{

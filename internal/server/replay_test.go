@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/reference"
 	"weir/internal/server/servertest"
 )
 
@@ -202,6 +203,8 @@ func (k *keyedRequest) untilAnswered(client *http.Client, base string, every tim
 
 // Two weirs that share a store execute a request once between them.
 func TestTwoServersShareKeys(t *testing.T) {
+	reference.Slow(t)
+	t.Parallel() // most of it is waiting
 	store := "sqlite:" + filepath.Join(t.TempDir(), "weir.db")
 	one, two := servertest.StartProcess(t, 512, "--store", store), servertest.StartProcess(t, 512, "--store", store)
 	client := &http.Client{Timeout: servertest.Patience}

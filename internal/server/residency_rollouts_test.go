@@ -11,6 +11,7 @@ import (
 
 	"weir/configs"
 	"weir/internal/defaultmodel"
+	"weir/internal/reference"
 	"weir/internal/server/keychain"
 	"weir/internal/server/servertest"
 	"weir/router/fleet"
@@ -21,6 +22,8 @@ import (
 // arm, and those of others are divided as before. Neither do they use up how many requests the stable version answers in a failing
 // candidate's place, where the candidate has a replica in the tenant's region that is down.
 func TestResidencyTakesNoRolloutBack(t *testing.T) {
+	reference.Slow(t)
+	t.Parallel() // most of it is waiting
 	home := servertest.Start(t, nil)
 	near := answering(t, new(atomic.Bool), 0)
 	far, strayed, _ := abroad(t, near.URL)

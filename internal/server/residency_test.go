@@ -63,6 +63,7 @@ func residents(c *configs.Config, region string, regions ...string) {
 // A tenant's data stays in its regions: whatever it asks for, by whichever API, in a batch, as a copy for a rollout or where a model
 // falls back, no replica elsewhere gets a byte of it, and the tenant is told why.
 func TestDataStaysInItsRegions(t *testing.T) {
+	t.Parallel() // most of it is waiting
 	home := servertest.Start(t, nil)
 	far, strayed, got := abroad(t, home.API)
 	store := "sqlite:" + t.TempDir() + "/weir.db"
@@ -168,6 +169,7 @@ func TestDataStaysInItsRegions(t *testing.T) {
 // A server outside a tenant's residency refuses its keys before it reads a request, on both listeners; a tenant that the API made has a
 // residency, too, and a change of it counts for requests that come after.
 func TestServersElsewhereRefuseATenant(t *testing.T) {
+	t.Parallel() // most of it is waiting
 	store := "sqlite:" + t.TempDir() + "/weir.db"
 	acme, admin := servertest.NewKey(t, store, keychain.Request{Tenant: "acme"}), servertest.NewKey(t, store, keychain.Request{Tenant: "acme", Label: "admin", Scope: "admin"})
 	made, operator := servertest.NewKey(t, store, keychain.Request{Tenant: "made"}), servertest.NewKey(t, store, keychain.Request{Tenant: "ops", Scope: "admin"})

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"weir/configs"
+	"weir/internal/reference"
 	"weir/internal/server/servertest"
 	"weir/router/rollout"
 )
@@ -54,6 +55,8 @@ func TestACandidateThatDiesInStreams(t *testing.T) {
 
 // Words about answers of others are refused however many come, one answer counts once however often it is told of, and users are served meanwhile.
 func TestFloodOfOutcomes(t *testing.T) {
+	reference.Slow(t)
+	t.Parallel() // most of it is waiting
 	s := servertest.Start(t, func(c *configs.Config) {
 		c.Store.URL = "sqlite:" + filepath.Join(t.TempDir(), "weir.db")
 		c.Models = []configs.ServedModel{

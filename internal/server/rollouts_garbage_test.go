@@ -13,6 +13,7 @@ import (
 
 	"weir/api/admin"
 	"weir/configs"
+	"weir/internal/reference"
 	"weir/internal/server/servertest"
 	"weir/router/deployment"
 	"weir/router/rollout"
@@ -79,6 +80,7 @@ func TestFluentGarbageDoesNotTakeOver(t *testing.T) {
 
 // A candidate whose users convert twice as often, and of whose first words one in twenty comes a second late, is taken back for that tail.
 func TestABetterOutcomeDoesNotExcuseAWorseTail(t *testing.T) {
+	reference.Slow(t)
 	t.Parallel() // most of it is waiting
 	var asked atomic.Int64
 	say := func(string) string { return "It is fine today." }

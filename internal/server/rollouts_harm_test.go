@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"weir/configs"
+	"weir/internal/reference"
 	"weir/internal/server/servertest"
 	"weir/router/rollout"
 	"weir/scheduler/quota"
@@ -68,6 +69,8 @@ func answering(t *testing.T, bad *atomic.Bool, status int) *httptest.Server {
 // A candidate that turns bad once it has users, in whichever way, is taken back, and no user gets an error: the stable version answers what it
 // fails, whole answers and streams, and only its answer is billed.
 func TestUsersOfABadCandidateAreSpared(t *testing.T) {
+	reference.Slow(t)
+	t.Parallel() // most of it is waiting
 	fine := new(atomic.Bool)
 	stable := answering(t, fine, 0)
 	for _, status := range []int{http.StatusBadRequest, http.StatusNotFound, http.StatusRequestEntityTooLarge, http.StatusTooManyRequests, http.StatusInternalServerError, cutOff} {
@@ -126,6 +129,8 @@ func TestUsersOfABadCandidateAreSpared(t *testing.T) {
 
 // Users of a model that gives vectors get the stable version's vector where the candidate fails, and only that one is billed.
 func TestUsersOfBadVectorsAreSpared(t *testing.T) {
+	reference.Slow(t)
+	t.Parallel() // most of it is waiting
 	stable := embedding(t, bagOfWords(1))
 	for _, status := range []int{http.StatusBadRequest, http.StatusTooManyRequests, http.StatusInternalServerError, cutOff, http.StatusOK} {
 		bad := new(atomic.Bool)
@@ -216,6 +221,8 @@ func billed(t *testing.T, path string) (input, output int64) {
 // With the gates and steps that a plan has by itself, a candidate that answers 400 or 429, or garbage of the usual length at 8 tokens
 // and at 40, has no user, in this process and elsewhere; and where the check is left out or the candidate turns bad behind it, few.
 func TestBadCandidatesHarmNoUsers(t *testing.T) {
+	reference.Slow(t)
+	t.Parallel() // most of it is waiting
 	fine := new(atomic.Bool)
 	stable := answering(t, fine, 0)
 	garbage := servertest.Start(t, records(record("garbled", garbledModel(t), nil)))

@@ -7,6 +7,7 @@ import (
 
 	"weir/api/admin"
 	"weir/configs"
+	"weir/internal/reference"
 	"weir/internal/server/servertest"
 	"weir/router/deployment"
 )
@@ -14,6 +15,7 @@ import (
 // A rollout that an operator has started before there was a deployment of the model ends with it: the deployment does not say that
 // it is ready while the rollout's versions answer.
 func TestADeploymentEndsAnOperatorsRollout(t *testing.T) {
+	reference.Slow(t)
 	t.Parallel()
 	s := servertest.Start(t, func(c *configs.Config) {
 		c.Store.URL = "sqlite:" + t.TempDir() + "/weir.db"

@@ -13,6 +13,7 @@ import (
 
 	"weir/configs"
 	"weir/internal/defaultmodel"
+	"weir/internal/reference"
 	"weir/internal/server/servertest"
 	"weir/router/rollout"
 )
@@ -23,6 +24,7 @@ const quickSteps = `"copy_share": 0.2, "steps": [{"shadow": 100, "min_requests":
 // A good version is promoted through shadow and shares: copies are compared and not
 // shown, conversations stick to their arm, and the name has moved at the end.
 func TestRolloutOfALanguageModel(t *testing.T) {
+	reference.Slow(t)
 	t.Parallel() // most of it is waiting
 	folder := t.TempDir()
 	configure := func(c *configs.Config) {
@@ -123,6 +125,7 @@ func garbledModel(t *testing.T) string {
 // A version that writes garbage is taken back by what its copies say, before any client
 // gets it; one that refuses much of what it gets, by the answers to clients.
 func TestBadVersionsAreRolledBack(t *testing.T) {
+	t.Parallel() // most of it is waiting
 	s := servertest.Start(t, records(
 		record("chat", configs.BuiltinPath, func(m *configs.ServedModel) { m.Version = "1" }),
 		record("chat", garbledModel(t), func(m *configs.ServedModel) { m.Version, m.Load = "garbled", configs.LoadNever }),
@@ -163,6 +166,7 @@ func TestBadVersionsAreRolledBack(t *testing.T) {
 // A classical candidate that is worse is taken back, and a good one stays the default
 // after its promotion. Requests that name a version get it whatever happens.
 func TestRolloutOfAClassicalModel(t *testing.T) {
+	t.Parallel() // most of it is waiting
 	model, _ := defaultmodel.Iris()
 	path := filepath.Join(t.TempDir(), "iris.json")
 	if err := os.WriteFile(path, []byte(model), 0o600); err != nil {
@@ -197,7 +201,7 @@ func TestRolloutOfAClassicalModel(t *testing.T) {
 		t.Fatalf("version %s answers before the rollout", got)
 	}
 	status, _, text := s.Rollout("", `{"model": "iris", "candidate": "2", "sticky": "request", "gates": {"ttft_ratio": -1, "p99_ratio": -1, "compute_ratio": -1},
-		"steps": [{"percent": 50, "min_requests": 50, "min_time": "1s"}]}`)
+		"steps": [{"percent": 50, "min_requests": 50, "min_time": "300ms"}]}`)
 	if status != http.StatusOK {
 		t.Fatalf("%d %s", status, text)
 	}

@@ -29,6 +29,7 @@ func eventually(s *servertest.Server, key string, want int) {
 // Tenants and keys are made, changed, rotated, revoked and deleted over HTTP. They count on other servers of the store, and
 // after a restart; those of the file are changed in the file.
 func TestTenantsAndKeysByAPI(t *testing.T) {
+	t.Parallel() // most of it is waiting
 	s, acme, operator := servertest.Limited(t, nil)
 	second := servertest.Start(t, func(c *configs.Config) {
 		c.Store.URL = s.StoreURL

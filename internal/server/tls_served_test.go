@@ -47,6 +47,7 @@ func call(t *testing.T, client *http.Client, url, key, body string) (status int,
 // Who calls over TLS: by a tenant's certificate, by a key, with or without another
 // certificate; small and large bodies alike.
 func TestClientCertificatesAreCallers(t *testing.T) {
+	t.Parallel() // most of it is waiting
 	p := apitest.NewPKI(t)
 	p.Issue("acme", "acme")
 	p.Issue("stranger", "stranger")

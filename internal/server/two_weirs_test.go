@@ -95,6 +95,8 @@ func spentOf(p *servertest.Process, key string) int64 {
 // After twenty short answers 64 long ones at once, over two servers that run: what all of them used together is within the
 // budget, and both servers say how much it is.
 func TestABudgetOverTwoRunningWeirs(t *testing.T) {
+	reference.Slow(t)
+	t.Parallel() // most of it is waiting
 	const budget, long = 4000, 300
 	weirs, key := twoWeirs(t, budget)
 	var used atomic.Int64
@@ -133,6 +135,8 @@ func TestABudgetOverTwoRunningWeirs(t *testing.T) {
 // the budget is not exceeded. Nor is it lost: except for what the answers may have gone on for unseen, the other server gives
 // out the rest.
 func TestAWeirIsKilledAmidAnswersOfABudget(t *testing.T) {
+	reference.Slow(t)
+	t.Parallel() // most of it is waiting
 	const budget, streams, long = 8000, 4, 1500
 	weirs, key := twoWeirs(t, budget, "--quota-lease", "1s")
 	alive, dying := weirs[0], weirs[1]

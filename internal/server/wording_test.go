@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"weir/configs"
+	"weir/internal/reference"
 	"weir/internal/server/keychain"
 	"weir/internal/server/servertest"
 )
@@ -15,6 +16,8 @@ var goWords = regexp.MustCompile(`Go (struct|value|type)|unmarshal|strconv\.|jso
 
 // Whatever is wrong with a body, no answer names Go's types: each endpoint is sent fields of every kind of JSON.
 func TestErrorsNameNoGoTypes(t *testing.T) {
+	reference.Slow(t)
+	t.Parallel() // most of it is waiting
 	url := "sqlite:" + t.TempDir() + "/weir.db"
 	key := servertest.NewKey(t, url, keychain.Request{Tenant: "ops", Scope: "admin,inference,metrics"})
 	s := servertest.Start(t, func(c *configs.Config) { c.Store.URL = url })
