@@ -37,7 +37,7 @@ var table = []folder{
 	{path: "internal/store/deployments", own: []string{"internal/store", "router/deployment", "router/rollout", "telemetry/audit"}},
 	{path: "internal/store/ledger", own: []string{"api/usage", "internal/store"}, third: []string{sqlite, pgx}}, // which errors are about values
 	{path: "internal/store/tenants", own: []string{"api/tenant", "internal/store"}},
-	{path: "internal/store/ratelimit", own: []string{"scheduler/quota"}, third: []string{redis}},
+	{path: "internal/store/ratelimit", own: []string{"internal/redis", "scheduler/quota"}},
 	{path: "internal/store/storetest", own: []string{"internal/reference", "internal/store"}},
 	{path: "bench", own: []string{"api/predict/oip", "engine", "internal", "kvcache", "router/balance", "router/prefix", "scheduler"}, third: []string{grpc}},
 	{path: "bench/capacity", own: []string{"bench", "scheduler"}, third: []string{yaml}},
@@ -52,7 +52,7 @@ var table = []folder{
 	{path: "telemetry/slo", own: []string{"telemetry"}},
 	// What classical models get and give.
 	{path: "telemetry/monitor/feature", own: []string{"internal/inference", "internal/tensor", "router"}, third: []string{lru, yaml, breaker}},
-	{path: "telemetry/monitor/feature/online", own: []string{"telemetry/monitor/feature"}, third: []string{redis, protobuf}},
+	{path: "telemetry/monitor/feature/online", own: []string{"internal/redis", "telemetry/monitor/feature"}, third: []string{protobuf}},
 	{path: "telemetry/monitor/drift"},
 	{path: "telemetry/monitor/predictions", own: []string{"internal/disk", "internal/table"}, third: []string{parquet}},
 	{path: "telemetry/monitor/quality"},
@@ -123,6 +123,7 @@ var table = []folder{
 	{path: "internal/work"},
 	{path: "internal/turn"},
 	{path: "internal/memory"},
+	{path: "internal/redis", own: []string{"internal/socket"}, third: []string{redis}},
 	{path: "internal/socket"},
 	{path: "internal/sse"},
 	{path: "internal/zmtp"},
@@ -178,7 +179,7 @@ const (
 	parquet         = "github.com/parquet-go/parquet-go"
 	sqlite          = "modernc.org/sqlite"
 	pgx             = "github.com/jackc/pgx/v5"
-	redis           = "github.com/redis/go-redis/v9"
+	redis           = "github.com/gomodule/redigo"
 	oidc            = "github.com/coreos/go-oidc/v3"
 	grpc            = "google.golang.org/grpc"
 	jose            = "github.com/go-jose/go-jose/v4"

@@ -2,10 +2,9 @@ package ratelimit
 
 import (
 	"context"
-	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	"weir/internal/redis"
 )
 
 // settleAll settles what has ended, many in one round trip, until the meter closes.
@@ -67,20 +66,22 @@ func (m *Meter) settle(batch []ended) (again []ended) {
 	ctx, cancel := context.WithTimeout(context.Background(), m.terms.Load().Timeout)
 	defer cancel()
 	client := m.client.Load()
-	pipe := client.Pipeline()
-	cmds := make([]*redis.Cmd, len(batch))
+	commands := make([]redis.Command, len(batch))
 	for i, e := range batch {
-		cmds[i] = m.script.EvalSha(ctx, pipe, m.keys(e.grant.Holder.Tenant), settleArgs(m.command("settle", &e.grant.Holder), &e)...)
+		commands[i] = m.script.Command(m.keys(e.grant.Holder.Tenant), settleArgs(m.command("settle", &e.grant.Holder), &e))
 	}
-	_, _ = pipe.Exec(ctx) // each command has its own error
-	for i, cmd := range cmds {
-		_, err := readReply(cmd)
+	answers, failed := client.Pipeline(ctx, commands)
+	for i := range batch {
+		err := failed
+		if err == nil {
+			_, err = readReply(answers[i], nil)
+		}
 		if err == nil {
 			m.saw(nil)
 			continue
 		}
-		if isUnknownScript(err) { // Redis was restarted
-			_ = m.script.Load(ctx, client).Err() // if not, the next round tells
+		if redis.IsUnknownScript(err) { // Redis was restarted
+			_ = m.script.Load(ctx, client) // if not, the next round tells
 		} else {
 			m.saw(err)
 		}
@@ -92,8 +93,6 @@ func (m *Meter) settle(batch []ended) (again []ended) {
 	}
 	return again
 }
-
-func isUnknownScript(err error) bool { return strings.HasPrefix(err.Error(), "NOSCRIPT") }
 
 // renewAll keeps the leases of what runs, until the meter closes.
 func (m *Meter) renewAll() {

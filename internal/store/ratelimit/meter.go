@@ -10,9 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/logging"
-
+	"weir/internal/redis"
 	"weir/scheduler/quota"
 )
 
@@ -74,8 +72,8 @@ type Meter struct {
 	o       Options // except for its terms
 	terms   atomic.Pointer[Terms]
 	changed chan struct{} // capacity 1: the terms are others
-	client  atomic.Pointer[redis.Client]
-	options *redis.Options // of the client, except for the times
+	client  atomic.Pointer[redis.Pool]
+	url     string
 	script  *redis.Script
 	down    atomic.Int64 // Unix nanoseconds from which on Redis is asked again; 0: it can be reached
 	stats   counts
@@ -137,31 +135,30 @@ func Open(url string, o Options) (*Meter, error) {
 	if o.Changed == nil {
 		o.Changed = func(error) {}
 	}
-	options, err := redis.ParseURL(url)
-	if err != nil {
-		return nil, fmt.Errorf("the URL of Redis: %w", err)
-	}
-	options.MaxRetries = -1 // a decision that may have been made must not be made twice
-	options.ContextTimeoutEnabled = true
-	options.DialerRetries = 1
-	logging.Disable() // what the library would write to standard error, the caller hears
 	m := &Meter{
-		o: o, options: options, changed: make(chan struct{}, 1), script: redis.NewScript(quotaScript),
+		o: o, url: url, changed: make(chan struct{}, 1), script: redis.NewScript(quotaScript),
 		open: map[uint64]*running{}, ended: make(chan ended, endedRoom), stop: make(chan struct{}),
 	}
 	terms := o.completed()
 	m.terms.Store(terms)
-	m.client.Store(m.connect(terms.Timeout))
+	client, err := m.connect(terms.Timeout)
+	if err != nil {
+		return nil, err
+	}
+	m.client.Store(client)
 	m.wg.Go(m.settleAll)
 	m.wg.Go(m.renewAll)
 	return m, nil
 }
 
-// connect makes a client whose calls take no longer than timeout.
-func (m *Meter) connect(timeout time.Duration) *redis.Client {
-	o := *m.options
-	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = timeout, timeout, timeout, timeout
-	return redis.NewClient(&o)
+// connect makes a client whose calls take no longer than timeout. None is made twice: a decision that may have been
+// made must not be.
+func (m *Meter) connect(timeout time.Duration) (*redis.Pool, error) {
+	client, err := redis.Open(m.url, redis.Options{Dial: timeout, RoundTrip: timeout})
+	if err != nil {
+		return nil, fmt.Errorf("the URL of Redis: %w", err)
+	}
+	return client, nil
 }
 
 // SetTerms changes the terms of an open meter. Grants that run get the new lease with their
@@ -170,7 +167,8 @@ func (m *Meter) SetTerms(t Terms) {
 	next := t.completed()
 	before := m.terms.Swap(next)
 	if before.Timeout != next.Timeout {
-		old := m.client.Swap(m.connect(next.Timeout))
+		client, _ := m.connect(next.Timeout) // the URL was good before
+		old := m.client.Swap(client)
 		m.wg.Go(func() { // when the calls that are under way have ended
 			select {
 			case <-time.After(2 * before.Timeout):

@@ -10,14 +10,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	redigo "github.com/gomodule/redigo/redis"
 
 	"weir/internal/reference"
 	"weir/internal/store/storetest"
@@ -203,10 +202,10 @@ func TestMeterInRedisDoesWhatPackageQuotaDoes(t *testing.T) {
 func TestMonthsInRedis(t *testing.T) {
 	m := testMeter(t, reference.Redis.Get(t), testPrefix(), Options{})
 	begin, end := strings.Index(quotaScript, "local function floordiv"), strings.Index(quotaScript, "-- A state:")
-	months, err := m.client.Load().Eval(t.Context(), quotaScript[begin:end]+`
+	months, err := redigo.Int64s(m.client.Load().Do(t.Context(), "EVAL", quotaScript[begin:end]+`
 		local list = {}
 		for day = 0, 47481 do list[day + 1] = month(day) end
-		return list`, nil).Int64Slice()
+		return list`, 0))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -346,8 +345,7 @@ func passMeterLeases(t *testing.T, m *Meter) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for id, r := range m.open {
-		past := redis.Z{Score: 1, Member: strconv.FormatUint(id, 10)}
-		if err := m.client.Load().ZAddXX(t.Context(), m.keys(r.tenant)[1], past).Err(); err != nil {
+		if _, err := m.client.Load().Do(t.Context(), "ZADD", m.keys(r.tenant)[1], "XX", 1, id); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -357,15 +355,15 @@ func passMeterLeases(t *testing.T, m *Meter) {
 // leaseOfGrant is how long a grant of a meter lasts unless it is renewed, by the clock of Redis.
 func leaseOfGrant(t *testing.T, m *Meter, g *quota.Grant) time.Duration {
 	t.Helper()
-	end, err := m.client.Load().ZScore(t.Context(), m.keys(g.Holder.Tenant)[1], strconv.FormatUint(g.ID, 10)).Result()
+	end, err := redigo.Float64(m.client.Load().Do(t.Context(), "ZSCORE", m.keys(g.Holder.Tenant)[1], g.ID))
 	if err != nil {
 		t.Fatal(err)
 	}
-	now, err := m.client.Load().Time(t.Context()).Result()
+	now, err := redigo.Int64s(m.client.Load().Do(t.Context(), "TIME"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return time.UnixMilli(int64(end)).Sub(now)
+	return time.UnixMilli(int64(end)).Sub(time.Unix(now[0], 1000*now[1]))
 }
 
 // A meter renews the leases of what runs by itself.
@@ -375,8 +373,8 @@ func TestGrantsAreRenewed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	short := redis.Z{Score: float64(time.Now().Add(time.Minute).UnixMilli()), Member: strconv.FormatUint(g.ID, 10)}
-	if err := m.client.Load().ZAddXX(t.Context(), m.keys("a")[1], short).Err(); err != nil {
+	soon := time.Now().Add(time.Minute).UnixMilli()
+	if _, err := m.client.Load().Do(t.Context(), "ZADD", m.keys("a")[1], "XX", soon, g.ID); err != nil {
 		t.Fatal(err)
 	}
 	m.renew()

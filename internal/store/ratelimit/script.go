@@ -6,8 +6,7 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/redis/go-redis/v9"
-
+	"weir/internal/redis"
 	"weir/scheduler/quota"
 )
 
@@ -94,8 +93,8 @@ func (r reply) states(n int) ([]quota.State, error) {
 	return list, nil
 }
 
-func readReply(cmd *redis.Cmd) (reply, error) {
-	words, err := cmd.StringSlice()
+func readReply(answer any, err error) (reply, error) {
+	words, err := redis.Strings(answer, err)
 	if err != nil {
 		return nil, err
 	}

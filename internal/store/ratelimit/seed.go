@@ -56,7 +56,7 @@ func (m *Meter) seed(who *quota.Holder) error {
 func (m *Meter) run(tenant string, args []any) (reply, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), m.terms.Load().Timeout)
 	defer cancel()
-	r, err := readReply(m.script.Run(ctx, m.client.Load(), m.keys(tenant), args...))
+	r, err := readReply(m.script.Run(ctx, m.client.Load(), m.keys(tenant), args))
 	m.saw(err)
 	return r, err
 }

@@ -299,7 +299,7 @@ func TestWrongTypesBecomeDefaults(t *testing.T) {
 	r := newJoinRig(t)
 	r.warm()
 	key := plainKey(r.project, "user", []string{"7"})
-	if err := r.direct.client.HSet(t.Context(), key, "age", "forty-one").Err(); err != nil {
+	if _, err := r.direct.client.Do(t.Context(), "HSET", key, "age", "forty-one"); err != nil {
 		t.Fatal(err)
 	}
 	for until := time.Now().Add(20 * time.Second); ; {

@@ -3,16 +3,12 @@ package online
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/logging"
-
+	"weir/internal/redis"
 	"weir/telemetry/monitor/feature"
 )
 
@@ -23,30 +19,24 @@ import (
 // milliseconds since 1970. The parts of an id of several keys are joined by ":", with "%"
 // and ":" inside them written %25 and %3A.
 type Store struct {
-	client *redis.Client
+	client *redis.Pool
 }
 
-// connectTimeout bounds the dialling that a read waits for; the read itself has its
-// request's time.
-const connectTimeout = time.Second
+// What a connection may take, and a round trip that is not of a request. A read has its request's time for both; a second try
+// would come too late for it.
+const (
+	connectTimeout = time.Second
+	callTimeout    = 3 * time.Second
+)
 
 // Open connects to a Redis of a URL such as redis://:PASSWORD@HOST:6379/0. A
 // server that cannot be reached now is no error.
 func Open(address string) (*Store, error) {
-	o, err := redis.ParseURL(address)
+	client, err := redis.Open(address, redis.Options{Dial: connectTimeout, RoundTrip: callTimeout})
 	if err != nil {
-		if failed := (*url.Error)(nil); errors.As(err, &failed) { // would repeat the text, password and all
-			err = failed.Err
-		}
 		return nil, fmt.Errorf("the URL of the feature store's Redis: %w", err)
 	}
-	// A request's deadline is that of its read; a second try would come too late for it.
-	o.DialTimeout, o.DialerRetries, o.MaxRetries = connectTimeout, 1, -1
-	o.ContextTimeoutEnabled = true
-	o.PoolTimeout = connectTimeout
-	o.DisableIdentity = true // one round trip less per connection
-	logging.Disable()        // what the library would write to standard error, the caller hears
-	return &Store{client: redis.NewClient(o)}, nil
+	return &Store{client: client}, nil
 }
 
 // Close closes the connections.
@@ -81,7 +71,7 @@ type layout interface {
 
 // entityFields are what is asked of an entity: its features, then its views' times.
 type entityFields struct {
-	names []string
+	names []any // texts
 	types []feature.Type
 	views []int // by time
 }
@@ -104,56 +94,55 @@ func fieldsOf(t feature.Target, e feature.EntityFields, l layout) entityFields {
 }
 
 type reader struct {
-	client   *redis.Client
+	client   *redis.Pool
 	layout   layout
 	entities []entityFields
 }
 
 // Read implements feature.Reader: one pipeline of HMGETs.
 func (r *reader) Read(ctx context.Context, ids []feature.ID, records []feature.Record) error {
-	pipeline := r.client.Pipeline()
-	replies := make([]*redis.SliceCmd, len(ids))
+	commands, of := make([]redis.Command, 0, len(ids)), make([]int, 0, len(ids))
 	for i, id := range ids {
 		key, err := r.layout.key(id)
 		if err != nil {
 			continue // no such entity can be in the store
 		}
-		replies[i] = pipeline.HMGet(ctx, key, r.entities[id.Entity].names...)
+		names := r.entities[id.Entity].names
+		args := make([]any, 1, 1+len(names))
+		args[0] = key
+		commands, of = append(commands, redis.Command{Name: "HMGET", Args: append(args, names...)}), append(of, i)
 	}
-	if pipeline.Len() == 0 {
-		return nil
-	}
-	if _, err := pipeline.Exec(ctx); err != nil && !isWrongType(err) {
+	replies, err := r.client.Pipeline(ctx, commands)
+	if err != nil {
 		return err
 	}
-	for i, reply := range replies {
-		if reply == nil {
-			continue
-		}
-		switch err := reply.Err(); {
-		case err == nil:
-			r.decode(ids[i], reply.Val(), records[i])
-		case isWrongType(err): // the key is no hash
-			for slot := range records[i].Values {
+	for k, reply := range replies {
+		i := of[k]
+		switch reply := reply.(type) {
+		case []any:
+			r.decode(ids[i], reply, records[i])
+		case redis.Error:
+			if !redis.IsWrongType(reply) {
+				return reply
+			}
+			for slot := range records[i].Values { // the key is no hash
 				records[i].Values[slot] = feature.Value{Kind: feature.WrongType}
 			}
 		default:
-			return err
+			return fmt.Errorf("redis answers HMGET with %T", reply)
 		}
 	}
 	return nil
 }
 
-// isWrongType reports that Redis holds something else than a hash under a key.
-func isWrongType(err error) bool { return redis.HasErrorPrefix(err, "WRONGTYPE") }
-
 func (r *reader) decode(id feature.ID, reply []any, record feature.Record) {
 	e := r.entities[id.Entity]
 	for i, raw := range reply {
-		text, found := raw.(string)
+		bytes, found := raw.([]byte)
 		if !found {
 			continue
 		}
+		text := string(bytes)
 		switch {
 		case i >= len(e.types):
 			record.Times[e.views[i-len(e.types)]] = r.layout.when(text)
@@ -209,30 +198,55 @@ const putBatch = 500
 func (f *Store) Put(ctx context.Context, t Table, rows []Row, at time.Time) error {
 	for len(rows) > 0 {
 		n := min(len(rows), putBatch)
-		pipeline := f.client.TxPipeline() // values and their time together
+		commands := []redis.Command{{Name: "MULTI"}} // values and their time together
 		for _, row := range rows[:n] {
-			key := plainKey(t.Project, t.Entity, row.Parts)
-			set := []any{"_ts:" + t.View, at.UnixMilli()}
-			var gone []string
-			for i, name := range t.Fields {
-				if row.Values[i] == "" {
-					gone = append(gone, name)
-					continue
-				}
-				set = append(set, name, row.Values[i])
-			}
-			pipeline.HSet(ctx, key, set...)
-			if len(gone) > 0 {
-				pipeline.HDel(ctx, key, gone...)
-			}
-			if t.TTL > 0 {
-				pipeline.Expire(ctx, key, t.TTL)
-			}
+			commands = t.put(commands, row, at)
 		}
-		if _, err := pipeline.Exec(ctx); err != nil {
+		if err := f.transact(ctx, append(commands, redis.Command{Name: "EXEC"})); err != nil {
 			return fmt.Errorf("write features: %w", err)
 		}
 		rows = rows[n:]
+	}
+	return nil
+}
+
+// put appends what writes a row.
+func (t *Table) put(commands []redis.Command, row Row, at time.Time) []redis.Command {
+	key := plainKey(t.Project, t.Entity, row.Parts)
+	set, gone := []any{key, "_ts:" + t.View, at.UnixMilli()}, []any{key}
+	for i, name := range t.Fields {
+		if row.Values[i] == "" {
+			gone = append(gone, name)
+			continue
+		}
+		set = append(set, name, row.Values[i])
+	}
+	commands = append(commands, redis.Command{Name: "HSET", Args: set})
+	if len(gone) > 1 {
+		commands = append(commands, redis.Command{Name: "HDEL", Args: gone})
+	}
+	if t.TTL > 0 {
+		commands = append(commands, redis.Command{Name: "PEXPIRE", Args: []any{key, max(t.TTL.Milliseconds(), 1)}})
+	}
+	return commands
+}
+
+// transact runs a transaction; the first refusal is its error.
+func (f *Store) transact(ctx context.Context, commands []redis.Command) error {
+	replies, err := f.client.Pipeline(ctx, commands)
+	if err != nil {
+		return err
+	}
+	for _, reply := range replies {
+		list, ok := reply.([]any) // what EXEC has run
+		if !ok {
+			list = []any{reply}
+		}
+		for _, r := range list {
+			if refused, ok := r.(redis.Error); ok {
+				return refused
+			}
+		}
 	}
 	return nil
 }
@@ -246,7 +260,7 @@ type Table struct {
 
 // Get is all that the store has of one entity in weir's layout, as it is written there.
 func (f *Store) Get(ctx context.Context, project, entity string, parts []string) (map[string]string, error) {
-	all, err := f.client.HGetAll(ctx, plainKey(project, entity, parts)).Result()
+	all, err := redis.StringMap(f.client.Do(ctx, "HGETALL", plainKey(project, entity, parts)))
 	if err != nil {
 		return nil, fmt.Errorf("read features: %w", err)
 	}

@@ -107,9 +107,15 @@ func TestFeaturesWrongTypes(t *testing.T) {
 	f, target := testFeatures(t), testTarget(feature.Plain)
 	ctx := t.Context()
 	key := plainKey(target.Project, "user", []string{"7"})
-	f.client.HSet(ctx, key, "age", "old", "city", strings.Repeat("x", feature.MaxEntryBytes+1), "spent", "1e3", "active", "2", "_ts:profile", "soon")
-	f.client.Set(ctx, plainKey(target.Project, "user", []string{"8"}), "no hash", time.Minute)
-	f.client.Expire(ctx, key, time.Minute)
+	do := func(name string, args ...any) {
+		t.Helper()
+		if _, err := f.client.Do(ctx, name, args...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	do("HSET", key, "age", "old", "city", strings.Repeat("x", feature.MaxEntryBytes+1), "spent", "1e3", "active", "2", "_ts:profile", "soon")
+	do("SET", plainKey(target.Project, "user", []string{"8"}), "no hash", "EX", 60)
+	do("EXPIRE", key, 60)
 	got := readAll(t, f, target, feature.ID{Entity: 0, Parts: []string{"7"}}, feature.ID{Entity: 0, Parts: []string{"8"}})
 	for i, want := range []feature.Kind{feature.WrongType, feature.WrongType, feature.Float, feature.WrongType} {
 		if k := got[0].Values[i].Kind; k != want {
@@ -146,9 +152,13 @@ func TestFeaturesOfFeast(t *testing.T) {
 	for key, fields := range dump.Entities {
 		name := strings.TrimSuffix(unhex(t, key), "fleet") + project
 		for field, value := range fields {
-			f.client.HSet(t.Context(), name, unhex(t, field), unhex(t, value))
+			if _, err := f.client.Do(t.Context(), "HSET", name, unhex(t, field), unhex(t, value)); err != nil {
+				t.Fatal(err)
+			}
 		}
-		f.client.Expire(t.Context(), name, time.Minute)
+		if _, err := f.client.Do(t.Context(), "EXPIRE", name, 60); err != nil {
+			t.Fatal(err)
+		}
 	}
 	target := feature.Target{Project: project, Layout: feature.Feast, Views: []string{"driver_stats", "visits"}, Entities: []feature.EntityFields{
 		{Name: "driver", Keys: []feature.Key{{Input: "driver_id", Type: feature.Integer}}, Fields: []feature.Field{
