@@ -32,13 +32,13 @@ func ExampleMember_Drive() {
 		if steps++; steps < 3 {
 			return true
 		}
+		p.Close() // no step of any engine runs beside this one
 		close(done)
 		return false
 	})
 	engine.Ready() // a request has come
 	<-done
 	fmt.Println(steps, "steps")
-	p.Close()
 	// Output:
 	// 3 steps
 }
