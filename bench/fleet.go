@@ -2,13 +2,13 @@ package bench
 
 import (
 	"cmp"
-	"container/heap"
 	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"time"
 
+	"weir/internal/heap"
 	"weir/kvcache"
 	"weir/router/balance"
 	"weir/router/prefix"
@@ -25,7 +25,7 @@ func SimulateFleet(o FleetOptions) (*FleetResult, error) {
 		return nil, fmt.Errorf("simulate a fleet: %w", err)
 	}
 	for f.left > 0 && len(f.events) > 0 {
-		e := heap.Pop(&f.events).(fleetEvent)
+		e := f.events.next()
 		f.now = e.at
 		if err := f.handle(&e); err != nil {
 			return nil, fmt.Errorf("simulate a fleet: at %v: %w", f.now, err)
@@ -119,6 +119,7 @@ const (
 	replicaStarts
 )
 
+// fleetEvents is a heap of those to come, the soonest first.
 type fleetEvents []fleetEvent
 
 func (e fleetEvents) Len() int      { return len(e) }
@@ -126,12 +127,19 @@ func (e fleetEvents) Swap(i, j int) { e[i], e[j] = e[j], e[i] }
 func (e fleetEvents) Less(i, j int) bool {
 	return cmp.Or(cmp.Compare(e[i].at, e[j].at), cmp.Compare(e[i].order, e[j].order)) < 0
 }
-func (e *fleetEvents) Push(x any) { *e = append(*e, x.(fleetEvent)) }
-func (e *fleetEvents) Pop() any {
-	last := len(*e) - 1
-	x := (*e)[last]
+
+func (e *fleetEvents) add(x fleetEvent) {
+	*e = append(*e, x)
+	heap.Up(*e, len(*e)-1)
+}
+
+// next takes the soonest.
+func (e *fleetEvents) next() fleetEvent {
+	x, last := (*e)[0], len(*e)-1
+	e.Swap(0, last)
 	(*e)[last] = fleetEvent{}
 	*e = (*e)[:last]
+	heap.Down(*e, 0)
 	return x
 }
 
@@ -209,7 +217,7 @@ func (f *fleet) time() time.Time { return f.zero.Add(f.now) }
 func (f *fleet) post(e fleetEvent) {
 	f.count++
 	e.order = f.count
-	heap.Push(&f.events, e)
+	f.events.add(e)
 }
 
 func (f *fleet) handle(e *fleetEvent) error {

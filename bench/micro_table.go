@@ -3,10 +3,9 @@ package bench
 import (
 	"fmt"
 	"io"
-	"math"
-	"strconv"
 
 	"weir/internal/roofline"
+	"weir/internal/unit"
 )
 
 // WriteMicroMarkdown writes the cases as a table: time of a call, bytes and
@@ -24,7 +23,7 @@ func WriteMicroMarkdown(w io.Writer, rows []MicroRow, l roofline.Limits) error {
 			limit, by = fmt.Sprintf("%.0f %%", 100*share), bound.String()
 		}
 		cells = append(cells, []string{
-			r.Kernel, r.Type, r.Shape, showSeconds(r.Median()),
+			r.Kernel, r.Type, r.Shape, unit.Seconds(r.Median()),
 			billions(r.Work.Bytes / r.Median()), billions(r.Ops() / r.Median()), by, limit,
 		})
 	}
@@ -37,28 +36,10 @@ func WriteMicroMarkdown(w io.Writer, rows []MicroRow, l roofline.Limits) error {
 	return markdown(w, columns, cells)
 }
 
-// showSeconds prints a time with three digits and its unit.
-func showSeconds(s float64) string {
-	for _, u := range []struct {
-		scale float64
-		name  string
-	}{{1, "s"}, {1e-3, "ms"}, {1e-6, "us"}} {
-		if s >= u.scale {
-			return threeDigits(s/u.scale) + " " + u.name
-		}
-	}
-	return threeDigits(s*1e9) + " ns"
-}
-
 // billions prints a rate in giga; nothing is a dash.
 func billions(rate float64) string {
 	if rate == 0 {
 		return "–"
 	}
-	return threeDigits(rate / 1e9)
-}
-
-func threeDigits(v float64) string {
-	digits := max(0, 2-int(math.Floor(math.Log10(v))))
-	return strconv.FormatFloat(v, 'f', min(digits, 6), 64)
+	return unit.ThreeDigits(rate / 1e9)
 }

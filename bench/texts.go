@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"weir/internal/inference"
+	"weir/internal/unit"
 )
 
 // embedder is what is measured: engine/llm's encoders.
@@ -115,7 +116,7 @@ func WriteTextsMarkdown(w io.Writer, rows []TextRow) error {
 		t := &rows[i]
 		s := t.Median()
 		cells = append(cells, []string{
-			strconv.Itoa(t.Tokens), strconv.Itoa(t.Texts), showSeconds(s), threeDigits(float64(t.Texts) / s), threeDigits(float64(t.Texts*t.Tokens) / s),
+			strconv.Itoa(t.Tokens), strconv.Itoa(t.Texts), unit.Seconds(s), unit.ThreeDigits(float64(t.Texts) / s), unit.ThreeDigits(float64(t.Texts*t.Tokens) / s),
 		})
 	}
 	return markdown(w, columns, cells)

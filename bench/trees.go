@@ -13,6 +13,7 @@ import (
 
 	"weir/engine/gbdt"
 	"weir/internal/roofline"
+	"weir/internal/unit"
 )
 
 // TreeOptions say how RunTrees measures a model. Zero fields take the defaults named.
@@ -253,8 +254,8 @@ func WriteTreesMarkdown(w io.Writer, rows []TreeRow) error {
 			limit = fmt.Sprintf("%.0f %%", 100*r.Limit/r.Median())
 		}
 		cells = append(cells, []string{
-			strconv.Itoa(r.Batch), r.Kernel, threeDigits(r.Median()), threeDigits(slices.Min(r.Nanos)),
-			threeDigits(r.Median() / float64(max(r.Trees, 1))), limit,
+			strconv.Itoa(r.Batch), r.Kernel, unit.ThreeDigits(r.Median()), unit.ThreeDigits(slices.Min(r.Nanos)),
+			unit.ThreeDigits(r.Median() / float64(max(r.Trees, 1))), limit,
 		})
 	}
 	return markdown(w, columns, cells)

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"weir/api"
 	"weir/api/tenant"
@@ -317,31 +316,6 @@ func TestSecretsStayOutOfErrors(t *testing.T) {
 	err = New().Decode("weir.yml", []byte("server:\n  api_key: 123456\n"))
 	if err == nil || strings.Contains(err.Error(), "123456") || !strings.Contains(err.Error(), "hidden") {
 		t.Errorf("error %v", err)
-	}
-}
-
-func TestBytesAndDurations(t *testing.T) {
-	for in, want := range map[string]int64{"0": 0, "7": 7, "1KiB": 1 << 10, "3 MiB": 3 << 20, "2GiB": 2 << 30, "1TiB": 1 << 40} {
-		if got, err := parseBytes(in); err != nil || got != want {
-			t.Errorf("%q: %d, %v", in, got, err)
-		}
-		if back, err := parseBytes(showBytes(want)); err != nil || back != want {
-			t.Errorf("%q shown as %q is %d", in, showBytes(want), back)
-		}
-	}
-	for _, in := range []string{"", "-1", "1GB", "9000000TiB", "1.5GiB", "GiB"} {
-		if got, err := parseBytes(in); err == nil {
-			t.Errorf("%q was taken as %d bytes", in, got)
-		}
-	}
-	for in, want := range map[string]time.Duration{"5": 5 * time.Second, "0": 0, "250ms": 250 * time.Millisecond,
-		"1m30s": 90 * time.Second} {
-		if got, err := parseDuration(in); err != nil || got != want {
-			t.Errorf("%q: %v, %v", in, got, err)
-		}
-	}
-	if _, err := parseDuration("soon"); err == nil {
-		t.Error("a word was taken as a duration")
 	}
 }
 

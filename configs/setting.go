@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"weir/internal/unit"
 	"weir/scheduler/quota"
 	"weir/telemetry/slo"
 )
@@ -271,73 +272,40 @@ func bindWords(p *[]string, words []string) binding {
 	return b
 }
 
-// byteUnits are those of bindBytes, largest first so that show picks the
-// shortest exact form.
-var byteUnits = []struct {
-	suffix string
-	bytes  int64
-}{{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}}
-
 func bindBytes(p *int64, note string) binding {
 	return binding{
 		kind: amount, unit: "bytes", accepts: "a number of bytes, or one with KiB, MiB, GiB or TiB" + note,
 		set: func(s string) error {
-			n, err := parseBytes(s)
-			if err != nil {
-				return err
+			n, err := unit.ParseBytes(s)
+			switch {
+			case errors.Is(err, unit.ErrRange):
+				return invalidValue("is out of range")
+			case err != nil:
+				return invalidValue("is not a number of bytes")
 			}
 			*p = n
 			return nil
 		},
-		show: func() string { return showBytes(*p) },
+		show: func() string { return unit.ExactBytes(*p) },
 	}
-}
-
-func parseBytes(s string) (int64, error) {
-	unit := int64(1)
-	for _, u := range byteUnits {
-		if number, found := strings.CutSuffix(s, u.suffix); found {
-			s, unit = strings.TrimSpace(number), u.bytes
-			break
-		}
-	}
-	n, err := strconv.ParseInt(s, 10, 64)
-	switch {
-	case errors.Is(err, strconv.ErrRange):
-		return 0, invalidValue("is out of range")
-	case err != nil:
-		return 0, invalidValue("is not a number of bytes")
-	case n < 0 || n > math.MaxInt64/unit:
-		return 0, invalidValue("is out of range")
-	}
-	return n * unit, nil
-}
-
-func showBytes(n int64) string {
-	for _, u := range byteUnits {
-		if n > 0 && n%u.bytes == 0 {
-			return strconv.FormatInt(n/u.bytes, 10) + u.suffix
-		}
-	}
-	return strconv.FormatInt(n, 10)
 }
 
 func bindDuration(p *time.Duration, low, high time.Duration) binding {
 	return binding{
 		kind: amount, unit: "duration",
-		accepts: fmt.Sprintf("seconds, or a duration such as 1m30s, from %s to %s", showDuration(low), showDuration(high)),
+		accepts: fmt.Sprintf("seconds, or a duration such as 1m30s, from %s to %s", unit.Duration(low), unit.Duration(high)),
 		set: func(s string) error {
-			d, err := parseDuration(s)
+			d, err := unit.ParseDuration(s)
 			switch {
 			case err != nil:
-				return err
+				return invalidValue("is not a duration")
 			case d < low || d > high:
 				return invalidValue("is out of range")
 			}
 			*p = d
 			return nil
 		},
-		show: func() string { return showDuration(*p) },
+		show: func() string { return unit.Duration(*p) },
 	}
 }
 
@@ -392,28 +360,4 @@ func bindPercent(p *float64) binding {
 		},
 		show: func() string { return slo.Percent(*p) },
 	}
-}
-
-// parseDuration takes plain numbers as seconds, as vLLM's flags do.
-func parseDuration(s string) (time.Duration, error) {
-	if n, err := strconv.ParseInt(s, 10, 32); err == nil {
-		return time.Duration(n) * time.Second, nil
-	}
-	d, err := time.ParseDuration(s)
-	if err != nil {
-		return 0, invalidValue("is not a duration")
-	}
-	return d, nil
-}
-
-// showDuration leaves out the zero parts that time.Duration prints: 2m, 1h.
-func showDuration(d time.Duration) string {
-	text := d.String()
-	if strings.HasSuffix(text, "m0s") {
-		text = strings.TrimSuffix(text, "0s")
-	}
-	if strings.HasSuffix(text, "h0m") {
-		text = strings.TrimSuffix(text, "0m")
-	}
-	return text
 }

@@ -5,6 +5,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"weir/internal/unit"
 )
 
 // Print writes the plan as a text, the formulas with their numbers.
@@ -75,7 +77,7 @@ func (w *Alternative) write(b *strings.Builder, name string) {
 	if w.Latency != nil {
 		fmt.Fprintf(b, "  %-15s %s", "", w.Latency)
 		if w.Moved > 0 {
-			fmt.Fprintf(b, ", of which %s for moving KV blocks", seconds(w.Moved))
+			fmt.Fprintf(b, ", of which %s for moving KV blocks", unit.Seconds(w.Moved))
 		}
 		fmt.Fprintln(b)
 	}
@@ -83,16 +85,8 @@ func (w *Alternative) write(b *strings.Builder, name string) {
 
 // String is latencies as a text.
 func (l *Latency) String() string {
-	return fmt.Sprintf("TTFT p50 %s, p99 %s, ITL p50 %s, p99 %s, busy %.0f %%", seconds(l.TTFT.P50), seconds(l.TTFT.P99), seconds(l.ITL.P50),
-		seconds(l.ITL.P99), 100*l.Busy)
-}
-
-// seconds with three digits, in milliseconds below one.
-func seconds(s float64) string {
-	if s < 0.9995 {
-		return fmt.Sprintf("%.3g ms", 1000*s)
-	}
-	return fmt.Sprintf("%.3g s", s)
+	return fmt.Sprintf("TTFT p50 %s, p99 %s, ITL p50 %s, p99 %s, busy %.0f %%", unit.Seconds(l.TTFT.P50), unit.Seconds(l.TTFT.P99), unit.Seconds(l.ITL.P50),
+		unit.Seconds(l.ITL.P99), 100*l.Busy)
 }
 
 func (p *Plan) printInstances(b *strings.Builder) {

@@ -20,6 +20,7 @@ import (
 	"weir/internal/cpu"
 	"weir/internal/roofline"
 	"weir/internal/server/local"
+	"weir/internal/unit"
 )
 
 func newDoctor() *cobra.Command {
@@ -283,7 +284,7 @@ func (m machine) print(row func(...string)) {
 		cores += fmt.Sprintf(" of %d on %d cores", p.CPUs, p.Cores)
 	}
 	if p.CacheBytes > 0 {
-		cores += ", " + console.ShowSize(p.CacheBytes) + " of last-level cache"
+		cores += ", " + unit.Bytes(p.CacheBytes) + " of last-level cache"
 	}
 	row("cores", cores)
 	row("features", strings.Join(p.Features, " "))
@@ -293,14 +294,14 @@ func (m machine) print(row func(...string)) {
 		quota = fmt.Sprintf("quota of %.3g CPUs", m.Quota)
 	}
 	row("threads", fmt.Sprintf("%d, %s, load average %.1f", m.Threads, quota, m.Load))
-	memory := console.ShowSize(m.Memory.Available) + " available"
+	memory := unit.Bytes(m.Memory.Available) + " available"
 	if m.Memory.Total > 0 {
-		memory += " of " + console.ShowSize(m.Memory.Total)
+		memory += " of " + unit.Bytes(m.Memory.Total)
 	}
 	if m.Memory.Swap == 0 {
 		memory += ", no swap"
 	} else {
-		memory += fmt.Sprintf(", %s of %s swap used", console.ShowSize(m.Memory.SwapUsed), console.ShowSize(m.Memory.Swap))
+		memory += fmt.Sprintf(", %s of %s swap used", unit.Bytes(m.Memory.SwapUsed), unit.Bytes(m.Memory.Swap))
 	}
 	row("memory", memory)
 	if m.HugePages != "" {
@@ -332,13 +333,13 @@ func (m *modelHealth) print(row func(...string)) {
 	row("runs", "yes, as "+e.Architecture)
 	if e.Embeds {
 		row("gives", e.gives)
-		row("weights", console.ShowSize(e.WeightBytes)+" in memory")
+		row("weights", unit.Bytes(e.WeightBytes)+" in memory")
 		row("context", fmt.Sprintf("%d tokens; %d would be served", e.ContextLength, e.MaxModelLen))
 		return
 	}
-	row("weights", fmt.Sprintf("%s in memory, %.3g GB read for each token", console.ShowSize(e.WeightBytes), m.BytesPerToken/1e9))
+	row("weights", fmt.Sprintf("%s in memory, %.3g GB read for each token", unit.Bytes(e.WeightBytes), m.BytesPerToken/1e9))
 	row("kv cache", fmt.Sprintf("%s, %d blocks of %d tokens, %s (%d B per token): %s", e.KVType, e.KVBlocks, e.BlockTokens,
-		console.ShowSize(e.KVBytes), e.KVBytesPerToken, local.Sequences(e.Sequences, e.MaxModelLen)))
+		unit.Bytes(e.KVBytes), e.KVBytesPerToken, local.Sequences(e.Sequences, e.MaxModelLen)))
 	if e.KVCost != nil || e.KVType == attend.KVQ8.String() {
 		row("kv cost", local.ShowCacheCost(e.KVCost))
 	}

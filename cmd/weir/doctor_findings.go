@@ -8,9 +8,9 @@ import (
 	"weir/engine/kernel/attend"
 	"weir/engine/kernel/isa"
 	"weir/engine/llm"
-	"weir/internal/console"
 	"weir/internal/cpu"
 	"weir/internal/server/local"
+	"weir/internal/unit"
 	"weir/tokenizer"
 )
 
@@ -55,7 +55,7 @@ func (d *diagnosis) checkMachine() {
 	}
 	if m.Memory.SwapUsed > m.Memory.Total/50 {
 		d.add(warning, "stop what fills the memory, or switch swap off",
-			"%s of swap are in use: a weight that was swapped out stops a step for milliseconds", console.ShowSize(m.Memory.SwapUsed))
+			"%s of swap are in use: a weight that was swapped out stops a step for milliseconds", unit.Bytes(m.Memory.SwapUsed))
 	}
 	if p.Governor == "powersave" {
 		d.add(note, "cpupower frequency-set -g performance",
@@ -80,10 +80,10 @@ func (d *diagnosis) checkFit(i llm.Info) {
 	case i.WeightBytes > free:
 		d.Model.Runs = false
 		d.Model.WhyNot = fmt.Sprintf("its weights take %s and %s of memory are available; use a smaller quantisation or free memory",
-			console.ShowSize(i.WeightBytes), console.ShowSize(free))
+			unit.Bytes(i.WeightBytes), unit.Bytes(free))
 	case total > free:
 		d.add(warning, "lower --kv-cache-memory-bytes",
-			"weights and KV cache take %s and %s are available: the system would swap or end the process", console.ShowSize(total), console.ShowSize(free))
+			"weights and KV cache take %s and %s are available: the system would swap or end the process", unit.Bytes(total), unit.Bytes(free))
 	case i.FileBytes+total > d.Machine.Memory.Total && d.Machine.Memory.Total > 0:
 		d.add(note, "", "the file does not stay in the page cache beside the model: the next start reads the disk again")
 	}

@@ -22,6 +22,7 @@ import (
 	"weir/engine/llm"
 	"weir/internal/console"
 	"weir/internal/server/local"
+	"weir/internal/unit"
 	"weir/tokenizer"
 )
 
@@ -298,13 +299,13 @@ func (r *report) print(w io.Writer, tensors bool) error {
 	row := func(cells ...string) { fmt.Fprintln(table, "  "+strings.Join(cells, "\t")) }
 	fmt.Fprintf(table, "%s\n", console.Printable(r.Model))
 	row("file", fmt.Sprintf("GGUF version %d, %s, %s parameters, %d tensors",
-		r.Version, console.ShowSize(r.FileBytes), console.ShowCount(r.Params), len(r.Tensors)))
+		r.Version, unit.Bytes(r.FileBytes), unit.Count(r.Params), len(r.Tensors)))
 	r.printEngine(row)
 	if len(r.Types) > 0 {
 		fmt.Fprintln(table, "\nweights")
 	}
 	for _, t := range r.Types {
-		row(t.Type, fmt.Sprintf("%d tensors", t.Tensors), console.ShowSize(t.Bytes))
+		row(t.Type, fmt.Sprintf("%d tensors", t.Tensors), unit.Bytes(t.Bytes))
 	}
 	fmt.Fprintln(table, "\nmetadata")
 	for _, e := range r.Metadata {
@@ -313,7 +314,7 @@ func (r *report) print(w io.Writer, tensors bool) error {
 	if tensors {
 		fmt.Fprintln(table, "\ntensors")
 		for _, t := range r.Tensors {
-			row(console.Printable(t.Name), t.Type, dims(t.Dims), console.ShowSize(t.Bytes))
+			row(console.Printable(t.Name), t.Type, dims(t.Dims), unit.Bytes(t.Bytes))
 		}
 	}
 	if err := table.Flush(); err != nil {
@@ -350,11 +351,11 @@ func (r *report) printEngine(row func(...string)) {
 		e.Layers, e.Width, e.Heads, e.HeadDim, e.KVHeads, e.FeedForward, e.VocabSize))
 	row("context", fmt.Sprintf("%d tokens; %d would be served", e.ContextLength, e.MaxModelLen))
 	if e.Embeds {
-		row("memory", console.ShowSize(e.WeightBytes)+" of weights")
+		row("memory", unit.Bytes(e.WeightBytes)+" of weights")
 		row("digest", e.Digest)
 		return
 	}
-	row("memory", fmt.Sprintf("%s of weights and %s of KV cache", console.ShowSize(e.WeightBytes), console.ShowSize(e.KVBytes)))
+	row("memory", fmt.Sprintf("%s of weights and %s of KV cache", unit.Bytes(e.WeightBytes), unit.Bytes(e.KVBytes)))
 	row("kv cache", fmt.Sprintf("%d tokens in %s (%d B each): %s", e.KVTokens, e.KVType, e.KVBytesPerToken,
 		local.Sequences(e.Sequences, e.MaxModelLen)))
 	if e.KVCost != nil || e.KVType == attend.KVQ8.String() {

@@ -14,6 +14,7 @@ import (
 	"weir/engine/classic"
 	"weir/internal/console"
 	"weir/internal/tensor"
+	"weir/internal/unit"
 )
 
 // classicReport is what inspect knows of a classical model.
@@ -115,7 +116,7 @@ func (r *classicReport) print(w io.Writer) error {
 		fmt.Fprintf(t, "%s\t%s\n", name, console.Printable(fmt.Sprintf(format, args...)))
 	}
 	line("model", "%s", r.Model)
-	line("file", "%s, %s", r.Path, console.ShowSize(int64(r.Bytes)))
+	line("file", "%s, %s", r.Path, unit.Bytes(int64(r.Bytes)))
 	for _, d := range r.order {
 		if value := fmt.Sprint(d.Value); value != "" && value != "false" {
 			line(strings.ReplaceAll(d.Name, "_", " "), "%s", value)

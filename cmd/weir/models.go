@@ -16,6 +16,7 @@ import (
 	"weir/configs"
 	"weir/internal/console"
 	"weir/internal/server/folder"
+	"weir/internal/unit"
 	"weir/router/registry"
 )
 
@@ -137,7 +138,7 @@ func listModels(w io.Writer, list []registry.Version) error {
 		}
 		for _, name := range names {
 			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", console.Printable(name), folder.ShortDigest(string(v.Digest)), orDash(v.Facts.Format),
-				orDash(v.Facts.Architecture), orDash(v.Facts.Parameters), orDash(v.Facts.Quantization), console.ShowSize(v.Size), showDay(v.Added), showDay(v.Used))
+				orDash(v.Facts.Architecture), orDash(v.Facts.Parameters), orDash(v.Facts.Quantization), unit.Bytes(v.Size), showDay(v.Added), showDay(v.Used))
 		}
 	}
 	return table.Flush()
@@ -190,12 +191,12 @@ func showVersion(w io.Writer, v registry.Version) error {
 	row("architecture", v.Facts.Architecture)
 	row("parameters", v.Facts.Parameters)
 	row("quantization", v.Facts.Quantization)
-	row("size", console.ShowSize(v.Size))
+	row("size", unit.Bytes(v.Size))
 	row("pulled from", v.Source)
 	row("added", showDay(v.Added))
 	row("path", v.Path())
 	for _, f := range v.Files {
-		row(string(f.Role), fmt.Sprintf("%s, %s, %s", f.Name, console.ShowSize(f.Size), f.Digest))
+		row(string(f.Role), fmt.Sprintf("%s, %s, %s", f.Name, unit.Bytes(f.Size), f.Digest))
 	}
 	for _, part := range []struct {
 		name  string
@@ -355,7 +356,7 @@ func (m *modelsVerb) printRemoved(out registry.Removed) error {
 		for _, d := range out.Kept {
 			fmt.Fprintf(w, "%s is in use and stays; weir models gc removes it once no process has it\n", d)
 		}
-		_, err := fmt.Fprintf(w, "%s freed, %d files\n", console.ShowSize(out.Bytes), out.Blobs)
+		_, err := fmt.Fprintf(w, "%s freed, %d files\n", unit.Bytes(out.Bytes), out.Blobs)
 		return err
 	})
 }

@@ -20,6 +20,7 @@ import (
 	"weir/internal/console"
 	"weir/internal/server/folder"
 	"weir/internal/server/local"
+	"weir/internal/unit"
 	"weir/router/registry"
 )
 
@@ -61,7 +62,7 @@ func newModelsImport() *cobra.Command {
 			return err
 		}
 		return errors.Join(err, m.print(v, func(w io.Writer) error {
-			_, err := fmt.Fprintf(w, "%s is %s, %s\n", im.Name, v.Digest, console.ShowSize(v.Size))
+			_, err := fmt.Fprintf(w, "%s is %s, %s\n", im.Name, v.Digest, unit.Bytes(v.Size))
 			return err
 		}))
 	})

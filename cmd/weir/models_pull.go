@@ -10,6 +10,7 @@ import (
 
 	"weir/internal/console"
 	"weir/internal/server/folder"
+	"weir/internal/unit"
 	"weir/router/registry"
 )
 
@@ -43,7 +44,7 @@ func newModelsPush() *cobra.Command {
 			return err
 		}
 		return m.print(v, func(w io.Writer) error {
-			_, err := fmt.Fprintf(w, "%s is %s, %s\n", there, v.Digest, console.ShowSize(v.Size))
+			_, err := fmt.Fprintf(w, "%s is %s, %s\n", there, v.Digest, unit.Bytes(v.Size))
 			return err
 		})
 	})

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"weir/internal/console"
+	"weir/internal/unit"
 	"weir/router/rollout"
 )
 
@@ -205,7 +206,7 @@ func showSeconds(s float64) string {
 	if s == 0 {
 		return "-"
 	}
-	return time.Duration(s * float64(time.Second)).Round(100 * time.Microsecond).String()
+	return unit.Seconds(s)
 }
 
 // liveModels are the verbs of weir models that change what a running server has in memory.

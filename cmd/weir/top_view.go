@@ -12,6 +12,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"weir/internal/console"
+	"weir/internal/unit"
 )
 
 // scrape holds metric families by name.
@@ -252,13 +253,8 @@ func percent(share float64) string {
 
 // duration is short enough for a column.
 func duration(seconds float64) string {
-	switch {
-	case math.IsNaN(seconds):
+	if math.IsNaN(seconds) {
 		return "–"
-	case seconds < 1:
-		return fmt.Sprintf("%.0f ms", 1000*seconds)
-	case seconds < 100:
-		return fmt.Sprintf("%.1f s", seconds)
 	}
-	return fmt.Sprintf("%.0f s", seconds)
+	return unit.Seconds(seconds)
 }

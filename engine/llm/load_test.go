@@ -117,7 +117,7 @@ func TestKVTypeMustFitTheHeads(t *testing.T) {
 func TestACacheBeyondTheMachineIsRefusedBeforeWeightsAreRead(t *testing.T) {
 	opts := Options{KVBytes: 1 << 50}
 	_, err := Open(tiny{arch: "llama"}.file(t), opts, func(int64, int64) { t.Error("weights are read") })
-	for _, want := range []string{"kv cache of 1048576 GiB", "weights", "memory", "--kv-cache-memory-bytes"} {
+	for _, want := range []string{"kv cache of 1.0 PiB", "weights", "memory", "--kv-cache-memory-bytes"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v\nlacks: %s", err, want)
 		}

@@ -13,6 +13,7 @@ import (
 	"weir/engine/kernel/weight"
 	"weir/internal/cpu"
 	"weir/internal/inference"
+	"weir/internal/unit"
 	"weir/scheduler"
 	"weir/scheduler/admission"
 )
@@ -187,28 +188,20 @@ func (o *Options) size(s attend.KVShape, t attend.KVType, context int, weightByt
 		if o.MaxModelLen != 0 || fit < 1 {
 			return budget{}, fmt.Errorf("a kv cache of %d tokens (%s), beside %s of weights, cannot hold one sequence of %d (%s); "+
 				"lower --max-model-len or raise --kv-cache-memory-bytes",
-				max(fit, 0), showBytes(cacheBytes(s)), showBytes(weightBytes), length, showBytes(int64(length)*int64(s.TokenBytes())))
+				max(fit, 0), unit.Bytes(cacheBytes(s)), unit.Bytes(weightBytes), length, unit.Bytes(int64(length)*int64(s.TokenBytes())))
 		}
 		length = fit
 	}
 	if total := cpu.TotalMemoryBytes(); total > 0 && o.KVBytes > total-weightBytes {
 		return budget{}, fmt.Errorf("a kv cache of %s and %s of weights are more than the %s of memory that this machine or its container has; "+
 			"lower --kv-cache-memory-bytes",
-			showBytes(o.KVBytes), showBytes(weightBytes), showBytes(total))
+			unit.Bytes(o.KVBytes), unit.Bytes(weightBytes), unit.Bytes(total))
 	}
 	return budget{shape: s, maxModelLen: length}, nil
 }
 
 // cacheBytes is the memory of a cache of this shape.
 func cacheBytes(s attend.KVShape) int64 { return int64(s.Blocks) * int64(s.BlockTokens*s.TokenBytes()) }
-
-// showBytes gives a number of bytes in GiB, or in MiB where that says more.
-func showBytes(n int64) string {
-	if n < 10<<30 {
-		return fmt.Sprintf("%d MiB", n>>20)
-	}
-	return fmt.Sprintf("%d GiB", n>>30)
-}
 
 // blocks sizes the pool, null block included. By default every sequence of a
 // full batch can reach its full length, if half of the memory allows that the

@@ -8,14 +8,12 @@ import (
 	"weir/internal/console"
 )
 
-// What people read has units, and names that a file brought cannot move the cursor.
+// Names that a file brought cannot move the cursor.
 func Example() {
-	fmt.Println(console.ShowSize(1_503_238_553), console.ShowCount(1_235_814_400), "parameters")
 	fmt.Println(console.Printable("llama\x1b[2J.gguf")) // \x1b[2J would clear the screen
 	fmt.Println(console.ShortList([]string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"}))
 	console.Warn(os.Stdout, []string{"--threads 64 is more than this machine has"})
 	// Output:
-	// 1.4 GiB 1.2 B parameters
 	// llama�[2J.gguf
 	// a, b, c, d, e, f, g, h, i, j, k, l
 	// warning: --threads 64 is more than this machine has

@@ -5,6 +5,8 @@ import (
 	"io"
 	"time"
 
+	"weir/internal/unit"
+
 	"github.com/schollz/progressbar/v3"
 )
 
@@ -45,7 +47,7 @@ func (p *Progress) Update(done, total int64) {
 	}
 	if quarter := done * 4 / total; quarter > p.quarter {
 		p.quarter = quarter
-		fmt.Fprintf(p.w, "%s %s: %d %% of %s\n", p.verb, p.name, quarter*25, ShowSize(total))
+		fmt.Fprintf(p.w, "%s %s: %d %% of %s\n", p.verb, p.name, quarter*25, unit.Bytes(total))
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"weir/engine/llm"
 	"weir/internal/console"
 	"weir/internal/server/local"
+	"weir/internal/unit"
 )
 
 // readiness is what the block at the end of loading tells.
@@ -32,12 +33,12 @@ func (r readiness) print(w io.Writer) error {
 	}
 	i := r.info
 	fmt.Fprintf(&b, "\nweir serves %s on %s\n\n", console.Printable(r.model), r.url)
-	line("model", "%s, %s parameters, %s of weights", i.Architecture, console.ShowCount(i.Params), console.ShowSize(i.WeightBytes))
+	line("model", "%s, %s parameters, %s of weights", i.Architecture, unit.Count(i.Params), unit.Bytes(i.WeightBytes))
 	line("context", "%d tokens", i.MaxModelLen)
 	if i.Embeds {
 		line("gives", "%s", local.Gives(i))
 	} else {
-		line("kv cache", "%d tokens in %s (%s): %s", i.KVTokens, i.KVType, console.ShowSize(i.KVBytes),
+		line("kv cache", "%d tokens in %s (%s): %s", i.KVTokens, i.KVType, unit.Bytes(i.KVBytes),
 			local.Sequences(local.FullSequences(i), i.MaxModelLen))
 	}
 	line("threads", "%d", i.Threads)

@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"weir/internal/unit"
 )
 
 const (
@@ -188,14 +190,7 @@ func (t *task) lacksRoom(ctx context.Context, r *Record, v Revision) string {
 	if !limited || needs <= free {
 		return ""
 	}
-	return fmt.Sprintf("version %s needs %s of memory, and %s are free", v.Version, gibibytes(needs), gibibytes(max(free, 0)))
-}
-
-func gibibytes(n int64) string {
-	if n < 1<<30 {
-		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
-	}
-	return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
+	return fmt.Sprintf("version %s needs %s of memory, and %s are free", v.Version, unit.Bytes(needs), unit.Bytes(max(free, 0)))
 }
 
 // claim takes a part in the store, if it is free there.

@@ -2,7 +2,6 @@ package rollout
 
 import (
 	"fmt"
-	"time"
 )
 
 // verdict is what gates say of what was seen.
@@ -187,6 +186,3 @@ func (g *Gates) judgeBurn(stable, candidate *window, budget float64) verdictReas
 	}
 	return verdictReason{bad, why}
 }
-
-// seconds shows a duration for people.
-func seconds(d time.Duration) string { return d.Round(time.Second).String() }

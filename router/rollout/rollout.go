@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"weir/internal/unit"
 )
 
 // State is where a rollout stands.
@@ -262,7 +264,7 @@ func (r *Rollout) Tick(now time.Time) {
 		}
 		r.benched = true
 		r.set(now, Paused, "gate", fmt.Sprintf("step %d cannot be judged within %s: %s; the stable version answers all requests until an operator decides",
-			r.step+1, seconds(time.Duration(step.MaxTime)), why))
+			r.step+1, unit.Duration(time.Duration(step.MaxTime).Round(time.Second)), why))
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"weir/internal/unit"
 )
 
 // record is what is kept of a rollout: where it stands, and what was seen of both arms.
@@ -169,7 +171,7 @@ func (r *Rollout) Status(now time.Time) Status {
 			seen = r.copies.N
 		}
 		s.Waiting = fmt.Sprintf("%d of %d requests, %s of %s", min(seen, step.MinRequests), step.MinRequests,
-			seconds(min(now.Sub(r.entered), time.Duration(step.MinTime))), seconds(time.Duration(step.MinTime)))
+			unit.Duration(min(now.Sub(r.entered), time.Duration(step.MinTime)).Round(time.Second)), unit.Duration(time.Duration(step.MinTime).Round(time.Second)))
 		if j := r.judgeStep(); j.verdict == unclear && j.why != "" {
 			s.Waiting += "; " + j.why
 		}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"weir/internal/inference"
+	"weir/internal/unit"
 )
 
 // reserve waits until there is room for so many bytes of a version that loads, which count from then on; the versions that leave
@@ -122,13 +123,13 @@ func (m *Manager) tooMuch(v *Version, bytes int64) error {
 	sum := int64(0)
 	for _, o := range m.every() {
 		if o != v && (o.state == loaded || o.state == loading) {
-			parts = append(parts, fmt.Sprintf("%s version %s %s", o.spec.Name, o.spec.Label, ShowBytes(o.bytes)))
+			parts = append(parts, fmt.Sprintf("%s version %s %s", o.spec.Name, o.spec.Label, unit.Bytes(o.bytes)))
 			sum += o.bytes
 		}
 	}
 	slices.Sort(parts)
 	return &roomError{fmt.Sprintf("%v: model %q version %s needs %s of memory, and %s of %s are free (%s); %s", inference.ErrUnavailable,
-		v.spec.Name, v.spec.Label, ShowBytes(bytes), ShowBytes(max(0, m.opts.MaxBytes-sum)), ShowBytes(m.opts.MaxBytes),
+		v.spec.Name, v.spec.Label, unit.Bytes(bytes), unit.Bytes(max(0, m.opts.MaxBytes-sum)), unit.Bytes(m.opts.MaxBytes),
 		cmp.Or(strings.Join(parts, ", "), "nothing is loaded"), m.opts.Remedy)}
 }
 
@@ -138,11 +139,3 @@ type roomError struct{ text string }
 func (e *roomError) Error() string { return e.text }
 
 func (e *roomError) Unwrap() []error { return []error{ErrNoRoom, inference.ErrUnavailable} }
-
-// ShowBytes gives a number of bytes in MiB, or in GiB where that says enough.
-func ShowBytes(n int64) string {
-	if n < 10<<30 {
-		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
-	}
-	return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
-}

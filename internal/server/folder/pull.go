@@ -11,6 +11,7 @@ import (
 	"weir/configs"
 	"weir/engine/gguf"
 	"weir/internal/console"
+	"weir/internal/unit"
 	"weir/router/registry"
 	"weir/router/registry/hub"
 )
@@ -99,7 +100,7 @@ func describeFile(path string) (registry.Facts, error) {
 
 // FactsOf is what a GGUF file says of itself.
 func FactsOf(f *gguf.File) registry.Facts {
-	facts := registry.Facts{Format: "gguf", Parameters: strings.ReplaceAll(console.ShowCount(f.ParamCount()), " ", "")}
+	facts := registry.Facts{Format: "gguf", Parameters: strings.ReplaceAll(unit.Count(f.ParamCount()), " ", "")}
 	facts.Architecture, _, _ = f.String("general.architecture")
 	sizes := make(map[string]int64)
 	for _, t := range f.Tensors {
