@@ -40,7 +40,7 @@ func (o *outputs) draw(worker int, r *outputRow, j *job, ev *inference.Event, ro
 func (o *outputs) force(worker int, r *outputRow) {
 	c := &o.plan.Chunks[r.chunk]
 	j := c.User.(*job)
-	if !o.e.forces(j.req) || c.Samples != 1 || len(r.samples) != 1 || r.err != nil || r.fault != nil || j.stops(r.samples[0].Token) {
+	if !o.e.opts.drafts(j.req) || c.Samples != 1 || len(r.samples) != 1 || r.err != nil || r.fault != nil || j.stops(r.samples[0].Token) {
 		return
 	}
 	s := j.samplers[c.Choice]
@@ -53,9 +53,9 @@ func (o *outputs) force(worker int, r *outputRow) {
 	}
 }
 
-// forces reports whether tokens that a request's constraint forces are drafted.
-func (e *Engine) forces(r *inference.Request) bool {
-	return r.Constraint != nil && e.opts.Scheduler.MaxDrafts > 0 && r.Speculation != inference.ToggleOff
+// drafts reports whether tokens that a request's constraint forces are drafted.
+func (o *Options) drafts(r *inference.Request) bool {
+	return r.Constraint != nil && o.Scheduler.MaxDrafts > 0 && r.Speculation != inference.ToggleOff
 }
 
 // cutDrafts takes drafts out of the plan that constraints do not allow, before their

@@ -147,7 +147,7 @@ func (e *Engine) build(f *gguf.File, progress func(done, total int64)) error {
 	e.turns = constraintTurns(e.cpu.Threads(), e.stepping.Load)
 	e.transfers.init()
 	e.loop.init(e)
-	e.publish()
+	e.loop.publish()
 	return nil
 }
 

@@ -23,7 +23,7 @@ func (l *loop) restore(value any) {
 		l.rebuild(why)
 		return
 	}
-	l.e.publish()
+	l.publish()
 }
 
 // recount checks the invariants of scheduler and block pool; nil means that they
@@ -87,7 +87,7 @@ func (l *loop) rebuild(why error) {
 	if err != nil {
 		l.giveUp(err)
 	}
-	l.e.publish()
+	l.publish()
 }
 
 // mostUnproven is how many times in a row the loop builds a new scheduler that

@@ -9,26 +9,23 @@ import (
 	"weir/engine/kernel/vector"
 )
 
-// formKeys tells the store how to keep keys of families whose keys and queries have a bias, or a norm with a weight: less
+// formKeys tells the store how to keep keys of a layer whose keys and queries have a bias, or a norm with a weight: less
 // the bias, and with channels of keys as large as those of queries. All of it is read from the weights, so that
-// a file has one form everywhere. length is the longest sequence.
-func (m *model) formKeys(c *kernel.CPU, kv *attend.KV, length int) {
-	for i := range m.layers {
-		a := &m.layers[i].attention
-		switch {
-		case a.headNorm:
-			k, q := squares(a.kNorm.Weight), squares(a.qNorm.Weight)
-			if k != nil && q != nil {
-				kv.SetKeyForm(a.slot, attend.KeyForm{Scales: m.balance(a, repeat(k, a.kvHeads), repeat(q, a.heads))})
-			}
-		case a.k.bias != nil && a.q.bias != nil && a.kNorm.Weight == nil:
-			k, q := rowEnergies(c, &a.k, a.norms.before.Weight), rowEnergies(c, &a.q, a.norms.before.Weight)
-			for j, b := range squares(a.q.bias) {
-				q[j] += b
-			}
-			m.addRemainder(a, k)
-			kv.SetKeyForm(a.slot, attend.KeyForm{Centers: m.centers(a, length), Scales: m.balance(a, k, q)})
+// a file has one form everywhere. r turns the layer's keys, nil: nothing does; length is the longest sequence.
+func (a *attention) formKeys(c *kernel.CPU, kv *attend.KV, r *rope, length int) {
+	switch {
+	case a.headNorm:
+		k, q := squares(a.kNorm.Weight), squares(a.qNorm.Weight)
+		if k != nil && q != nil {
+			kv.SetKeyForm(a.slot, attend.KeyForm{Scales: a.balance(r, repeat(k, a.kvHeads), repeat(q, a.heads))})
 		}
+	case a.k.bias != nil && a.q.bias != nil && a.kNorm.Weight == nil:
+		k, q := rowEnergies(c, &a.k, a.norms.before.Weight), rowEnergies(c, &a.q, a.norms.before.Weight)
+		for j, b := range squares(a.q.bias) {
+			q[j] += b
+		}
+		a.addRemainder(r, k)
+		kv.SetKeyForm(a.slot, attend.KeyForm{Centers: a.centers(r, length), Scales: a.balance(r, k, q)})
 	}
 }
 
@@ -90,11 +87,10 @@ func (r *rope) turned(i int) float64 {
 }
 
 // addRemainder adds to the energies of keys what centers leave of the bias.
-func (m *model) addRemainder(a *attention, energy []float64) {
-	if a.rope == noRope {
+func (a *attention) addRemainder(r *rope, energy []float64) {
+	if r == nil {
 		return
 	}
-	r := &m.ropes[a.rope]
 	for h := 0; h < len(energy); h += a.headDim {
 		for i := range r.half {
 			x, y := r.pair(i)
@@ -107,11 +103,10 @@ func (m *model) addRemainder(a *attention, energy []float64) {
 }
 
 // centers are the mean biases of keys in each segment of a sequence, as positions turn them: [segments][kvHeads*headDim].
-func (m *model) centers(a *attention, length int) []float32 {
-	if a.rope == noRope {
+func (a *attention) centers(r *rope, length int) []float32 {
+	if r == nil {
 		return a.k.bias
 	}
-	r := &m.ropes[a.rope]
 	segments := (length + attend.SegmentTokens - 1) / attend.SegmentTokens
 	by := vector.Rotation{
 		Style: r.style, Heads: a.kvHeads, HeadDim: a.headDim, Half: r.half,
@@ -136,16 +131,16 @@ const mostBalance = 8
 
 // balance chooses what channels of keys, of mean squares k, are to be multiplied with so that they are as large as those of queries, q,
 // up to one factor of the head: powers of two, the same for both of a rotated pair. nil: nothing.
-func (m *model) balance(a *attention, k, q []float64) []float32 {
+func (a *attention) balance(r *rope, k, q []float64) []float32 {
 	scales, group, some := make([]float32, len(k)), a.heads/a.kvHeads, false
 	for h := range a.kvHeads {
 		keys, queries := k[h*a.headDim:][:a.headDim], make([]float64, a.headDim)
 		for i, e := range q[h*group*a.headDim:][:group*a.headDim] {
 			queries[i%a.headDim] += e
 		}
-		if a.rope != noRope {
-			m.ropes[a.rope].share(keys)
-			m.ropes[a.rope].share(queries)
+		if r != nil {
+			r.share(keys)
+			r.share(queries)
 		}
 		whole := ratio(sum(queries), sum(keys))
 		for i := range keys {

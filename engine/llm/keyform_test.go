@@ -12,26 +12,25 @@ import (
 )
 
 // biased is a model of one layer with the attention a, whose only rope has these frequencies.
-func biased(style vector.RopeStyle, freq ...float64) (*model, *attention) {
+func biased(style vector.RopeStyle, freq ...float64) (*rope, *attention) {
 	r := rope{style: style, half: len(freq), freq: freq, magnitude: 1}
 	a := &attention{attentionPlan: attentionPlan{heads: 2, kvHeads: 1, headDim: 2*len(freq) + 2}}
-	return &model{weights: &weights{ropes: []rope{r}}}, a
+	return &r, a
 }
 
 // A center is the mean of what positions make of a bias, segment by segment.
 func TestCentersAreMeansOfTurnedBiases(t *testing.T) {
 	const segments = 3
 	for _, style := range []vector.RopeStyle{vector.RopeNeox, vector.RopeNorm} {
-		m, a := biased(style, 1, 0.01, 1e-3, 1e-5, 0)
+		rope, a := biased(style, 1, 0.01, 1e-3, 1e-5, 0)
 		r := rand.New(rand.NewPCG(5, 5))
 		for range a.headDim {
 			a.k.bias = append(a.k.bias, float32(100*r.NormFloat64()))
 		}
-		got := m.centers(a, segments*attend.SegmentTokens-7)
+		got := a.centers(rope, segments*attend.SegmentTokens-7)
 		if len(got) != segments*a.headDim {
 			t.Fatalf("%d values, want %d", len(got), segments*a.headDim)
 		}
-		rope := &m.ropes[0]
 		for s := range segments {
 			mean, left := make([]float64, a.headDim), make([]float64, a.headDim)
 			for p := range attend.SegmentTokens {
@@ -51,7 +50,7 @@ func TestCentersAreMeansOfTurnedBiases(t *testing.T) {
 				}
 			}
 			energy := make([]float64, a.headDim)
-			m.addRemainder(a, energy)
+			a.addRemainder(rope, energy)
 			rope.share(left)
 			for i, want := range left {
 				if diff := math.Abs(energy[i] - want); diff > 5+0.02*want {
@@ -79,13 +78,13 @@ func turnedBias(r *rope, bias []float32, i, position int) float64 {
 
 // Scales are powers of two, the same for a pair, and bring keys to the size of queries; where these are alike there are none.
 func TestBalance(t *testing.T) {
-	m, a := biased(vector.RopeNeox, 1, 0.1)
+	rope, a := biased(vector.RopeNeox, 1, 0.1)
 	k := []float64{1, 1, 1, 1, 1, 1}
-	if s := m.balance(a, k, repeat([]float64{4, 4, 4, 4, 4, 4}, 2)); s != nil {
+	if s := a.balance(rope, k, repeat([]float64{4, 4, 4, 4, 4, 4}, 2)); s != nil {
 		t.Errorf("scales %v of keys and queries that are alike up to a factor", s)
 	}
 	k[0], k[2] = 256, 256 // a pair whose keys are 16 times as large
-	got := m.balance(a, k, repeat([]float64{1, 1, 1, 1, 1, 0}, 2))
+	got := a.balance(rope, k, repeat([]float64{1, 1, 1, 1, 1, 0}, 2))
 	if got == nil || got[0] != got[2] || got[1] != got[3] || got[1] != 4*got[0] {
 		t.Errorf("scales %v, want the first pair's a quarter of the second's", got)
 	}

@@ -74,12 +74,12 @@ func (l *loop) sendLate() {
 				j.away[k] = true
 			}
 		}
-		go l.e.prepare(row)
+		go row.prepare(l.e)
 	}
 }
 
 // prepare works out the masks of a late row. It ends soon after its request.
-func (e *Engine) prepare(row *lateRow) {
+func (row *lateRow) prepare(e *Engine) {
 	defer e.inbox.post(command{job: row.job, late: row})
 	t, err := e.turns.Take(row.job.gone, row.job.req.Tenant)
 	if err != nil {

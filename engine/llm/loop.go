@@ -62,7 +62,7 @@ func (l *loop) iterate() (more bool) {
 	if l.step() {
 		return true
 	}
-	l.e.publish()
+	l.publish()
 	if closing && len(l.live) == 0 {
 		l.end()
 		return false
@@ -105,14 +105,14 @@ func (l *loop) check() {
 }
 
 // publish makes the state after a step visible to other goroutines.
-func (e *Engine) publish() {
+func (l *loop) publish() {
+	e, f := l.e, &l.faults
 	if e.blocks != nil {
 		e.blocks.take(e.pool)
 	}
-	f := &e.loop.faults
 	s := Stats{
 		Scheduler: e.sched.Stats(), Cache: e.pool.Stats(),
-		Steps: e.loop.steps, Panics: f.panics, Faults: f.recounts, Rebuilds: f.rebuilds, LastFault: f.last,
+		Steps: l.steps, Panics: f.panics, Faults: f.recounts, Rebuilds: f.rebuilds, LastFault: f.last,
 	}
 	estimates := e.sched.CostEstimates()
 	e.mu.Lock()
@@ -362,7 +362,7 @@ func (l *loop) report(start, planned time.Time) {
 			l.progress(j, 0)
 		}
 	}
-	l.e.publish()
+	l.publish()
 	if f := l.e.opts.OnStep; f != nil {
 		l.faults.hook(func() {
 			f(StepStats{

@@ -49,6 +49,6 @@ func (e *Engine) ResetPrefixCache(ctx context.Context) (freedBlocks int, err err
 // so that a caller who scrapes the metrics next finds the blocks freed.
 func (l *loop) reset() (freedBlocks int) {
 	freedBlocks = l.e.pool.Reset()
-	l.e.publish()
+	l.publish()
 	return freedBlocks
 }

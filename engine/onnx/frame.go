@@ -226,6 +226,9 @@ func (f *frame) growth(v *value, bytes int64) error {
 	return f.grown(bytes)
 }
 
+// output is output i as the step has made it.
+func (c *call) output(i int) *tensor.Tensor { return &c.f.tensors[c.s.out[i]] }
+
 // share makes output 0 input 0 with another shape: its memory, or a copy of it where
 // the output's memory goes to the caller.
 func (c *call) share(shape []int64) error {

@@ -36,9 +36,6 @@ func fusedMatMul(n *node) (kernel, error) {
 	}, n.oneOf(0, tensor.Float32)
 }
 
-// output is output i as the step has made it.
-func (c *call) output(i int) *tensor.Tensor { return &c.f.tensors[c.s.out[i]] }
-
 // turnedStack is a stack of matrices, each transposed.
 func turnedStack(t *tensor.Tensor) *tensor.Tensor {
 	rank := len(t.Shape)

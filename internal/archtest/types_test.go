@@ -18,18 +18,14 @@ var wideTypes = map[string]struct {
 	methods, files int
 	reason         string
 }{
-	"api/admin.Config":        {28, 12, "what the admin listener is given; each endpoint is one method and one file, and reads few fields"},
-	"api/openai.Server":       {25, 10, "what the server is asked by the process stands beside what it is about"},
-	"api/predict.Server":      {26, 9, "one method per route of the protocols; it has no data that only some of them use"},
-	"api/predict.call":        {30, 7, "a request of either protocol, over HTTP or gRPC, with one file for each form of its body"},
-	"bench.Result":            {20, 11, "a data record: its methods print one table each, beside what the table measures"},
-	"configs.Config":          {24, 8, "the data of all settings; a method derives one subject's options, beside that subject's settings"},
-	"configs.Sources":         {18, 9, "where settings come from: one file for each kind of source"},
-	"configs.fileDecoder":     {20, 7, "one method for each section of the file, beside that section's settings"},
-	"engine/llm.Engine":       {30, 9, "what callers ask of a model, one file for each subject; its inbox and its loop are types of their own"},
-	"engine/llm.model":        {29, 7, "weights that do not change, and what is computed with them"},
-	"engine/onnx.call":        {17, 7, "a step's inputs and outputs as kernels see them; small helpers stand beside their operators"},
-	"tokenizer/family.Family": {16, 10, "a table of markers: a method per family and use, beside the reader of its layout"},
+	"api/admin.Config":    {28, 12, "what the admin listener is given; each endpoint is one method and one file, and reads few fields"},
+	"api/openai.Server":   {25, 10, "what the server is asked by the process stands beside what it is about"},
+	"api/predict.Server":  {26, 9, "one method per route of the protocols; it has no data that only some of them use"},
+	"api/predict.call":    {30, 7, "a request of either protocol, over HTTP or gRPC, with one file for each form of its body"},
+	"bench.Result":        {20, 11, "a data record: its methods print one table each, beside what the table measures"},
+	"configs.Config":      {24, 8, "the data of all settings; a method derives one subject's options, beside that subject's settings"},
+	"configs.Sources":     {18, 9, "where settings come from: one file for each kind of source"},
+	"configs.fileDecoder": {20, 7, "one method for each section of the file, beside that section's settings"},
 }
 
 // typeWidth is how many methods a type has, and over which files they lie.

@@ -189,7 +189,7 @@ var controlToken = regexp.MustCompile(`<\|\w+\|>`)
 // text is the input without control tokens that mean nothing to the family: the parser is never given them.
 func (c *chatCase) text(f *Family) string {
 	return controlToken.ReplaceAllStringFunc(c.Input, func(token string) string {
-		if f.knows([]byte(token)) {
+		if f.calls.knows([]byte(token)) {
 			return token
 		}
 		return ""

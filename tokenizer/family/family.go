@@ -131,3 +131,32 @@ func (f *Family) openingOf(tail string) Opening {
 	}
 	return Opening{Thinking: f.thought.isOpen(tail)}
 }
+
+// ThoughtMarkers gives the texts that open and close a thought, for budgets of tokens that force the closing one. Both are
+// empty for a family without thoughts.
+func (f *Family) ThoughtMarkers() (open, end string) {
+	if m := f.calls.messages; m != nil {
+		return m.thought, m.end
+	}
+	if f.thought == nil {
+		return "", ""
+	}
+	return f.thought.open, f.thought.close
+}
+
+// AfterThought is what must follow the closing marker of a thought that was cut off, so that the answer goes on: nothing, but where
+// thoughts are messages of their own the beginning of the next message. free says that no grammar leaves that message its choice between
+// text and calls; it is text then, and no second thought.
+func (f *Family) AfterThought(free bool) string {
+	m := f.calls.messages
+	switch {
+	case m == nil:
+		return ""
+	case free:
+		return m.next + m.final
+	}
+	return m.next
+}
+
+// RepeatsThoughts reports whether a thought may follow the end of another.
+func (f *Family) RepeatsThoughts() bool { return f.calls.messages != nil }

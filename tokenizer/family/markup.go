@@ -59,8 +59,8 @@ type head struct {
 }
 
 // knows reports whether a control token's text is a piece of one of the family's markers.
-func (f *Family) knows(token []byte) bool {
-	for _, k := range f.calls.known {
+func (m *markup) knows(token []byte) bool {
+	for _, k := range m.known {
 		if bytes.Contains([]byte(k), token) {
 			return true
 		}

@@ -65,7 +65,7 @@ func (f *Family) NewParser(o Options) *Parser {
 // Append reads more of the answer and appends its parts. control says that text is the whole text of one control token: it
 // is dropped unless it belongs to a marker of the family.
 func (p *Parser) Append(dst []Part, text []byte, control bool) []Part {
-	if control && !p.family.knows(text) {
+	if control && !p.family.calls.knows(text) {
 		return dst
 	}
 	p.begin(dst)
@@ -162,7 +162,7 @@ func (p *Parser) behindCall(rest []byte, final bool) (int, status) {
 
 // unmarked is the state where text begins, and calls without markers might.
 func (p *Parser) unmarked() func(*Parser, bool) bool {
-	if p.calls != nil && !p.out.said && p.out.calls == 0 && p.family.showsObjects() {
+	if p.calls != nil && !p.out.said && p.out.calls == 0 && p.family.layout.showsObjects() {
 		p.retry.reset()
 		return (*Parser).wholeAnswer
 	}

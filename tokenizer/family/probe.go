@@ -107,7 +107,7 @@ func cutAnswer(t *chat.Template, f *Family, question, answered, tools string) (s
 	for at < min(len(prompt), len(all)) && prompt[at] == all[at] {
 		at++
 	}
-	at = f.boundary(all, at)
+	at = f.calls.boundary(all, at)
 	tail := all[:at]
 	if i := strings.LastIndex(tail, probeQuestion); i >= 0 {
 		tail = tail[i:]
@@ -120,12 +120,12 @@ func cutAnswer(t *chat.Template, f *Family, question, answered, tools string) (s
 }
 
 // boundary is the place at or before at that no marker of the family stands across.
-func (f *Family) boundary(text string, at int) int {
+func (m *markup) boundary(text string, at int) int {
 	for moved := true; moved; {
 		moved = false
-		for _, m := range f.calls.known {
-			from := max(0, at-len(m)+1)
-			if i := strings.Index(text[from:min(len(text), at+len(m)-1)], m); i >= 0 {
+		for _, k := range m.known {
+			from := max(0, at-len(k)+1)
+			if i := strings.Index(text[from:min(len(text), at+len(k)-1)], k); i >= 0 {
 				at, moved = from+i, true
 			}
 		}

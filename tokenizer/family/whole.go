@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// showsObjects reports whether the family's calls are JSON objects with a name and arguments. Its models write such an object at times and
+// showsObjects reports whether calls are JSON objects with a name and arguments. The family's models write such an object at times and
 // forget the markers around it.
-func (f *Family) showsObjects() bool {
-	return f.layout.style == styleJSON && strings.Contains(f.layout.open, `name": "`)
+func (l *layout) showsObjects() bool {
+	return l.style == styleJSON && strings.Contains(l.open, `name": "`)
 }
 
 // wholeAnswer holds an answer back while it may still be calls without markers, and nothing else: objects with the name of a tool and arguments
