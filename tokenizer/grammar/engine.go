@@ -19,8 +19,10 @@ type engine struct {
 	class *[256]uint8
 	start *place
 	dead  *place
-	turn  turn
-	table placeTable // under turn
+	slow  atomic.Int32 // goroutines that hold mu, or wait for it, and take their time
+
+	mu    sync.Mutex
+	table placeTable
 }
 
 // newEngine makes an engine.
@@ -40,8 +42,18 @@ func newEngine(g *Grammar, v *Vocabulary, m *work.Meter) (*engine, error) {
 
 // enter takes the engine for one call, which m counts. The caller leaves.
 func (e *engine) enter(m *work.Meter) error {
-	if err := e.turn.take(m); err != nil {
-		return err
+	if m != nil && m.Hurried {
+		for !e.mu.TryLock() { // a second worker that hurries is done at once
+			if e.slow.Load() > 0 {
+				return work.ErrLate
+			}
+			runtime.Gosched()
+		}
+	} else {
+		e.slow.Add(1)
+		if !e.mu.TryLock() {
+			m.Wait(e.mu.Lock)
+		}
 	}
 	t := &e.table
 	t.meter = m
@@ -63,40 +75,11 @@ func (e *engine) leave() {
 			e.g.drop(e)
 		}
 	}
-	m := t.meter
+	if m := t.meter; m == nil || !m.Hurried {
+		e.slow.Add(-1)
+	}
 	t.meter = nil
-	e.turn.leave(m)
-}
-
-// turn is who works in an engine: one goroutine at a time.
-type turn struct {
-	mu   sync.Mutex
-	slow atomic.Int32 // goroutines that hold mu, or wait for it, and take their time
-}
-
-// take waits for the turn of a call, which m counts.
-func (t *turn) take(m *work.Meter) error {
-	if m == nil || !m.Hurried {
-		t.slow.Add(1)
-		if !t.mu.TryLock() {
-			m.Wait(t.mu.Lock)
-		}
-		return nil
-	}
-	for !t.mu.TryLock() { // a second worker that hurries is done at once
-		if t.slow.Load() > 0 {
-			return work.ErrLate
-		}
-		runtime.Gosched()
-	}
-	return nil
-}
-
-func (t *turn) leave(m *work.Meter) {
-	if m == nil || !m.Hurried {
-		t.slow.Add(-1)
-	}
-	t.mu.Unlock()
+	e.mu.Unlock()
 }
 
 // wrong is the error of a call that failed: the rows that it began are dropped. All else is as it was, with what may be looked up.

@@ -205,8 +205,8 @@ func TestHurriedCallsDoNotWait(t *testing.T) {
 	mask := make([]uint64, v.Words())
 	asked := false
 	slow.Under(&work.Meter{Ask: func() error { // in the middle of a derivation, with the grammar locked
-		if slow.e.turn.mu.TryLock() {
-			slow.e.turn.mu.Unlock()
+		if slow.e.mu.TryLock() {
+			slow.e.mu.Unlock()
 			return nil
 		}
 		asked = true

@@ -35,7 +35,7 @@ type lexSteps struct {
 	to []*lexState
 }
 
-// lexer derives terminals. Its engine's turn guards all but lexState.next of known states.
+// lexer derives terminals. Its engine's mutex guards all but lexState.next of known states.
 type lexer struct {
 	auto   *regex.Automaton
 	first  []regex.Node // by terminal that is an expression

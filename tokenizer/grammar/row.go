@@ -24,7 +24,7 @@ type row struct {
 	terms   []int32          // the terminals that may come next, sorted
 	after   [][]item         // by the same: the items after it
 	lexer   *lexState        // the terminals at their first byte; nil where none comes next
-	reached map[uint32]*row  // by the id of a lexer state that ends terminals: the row after it; guarded by engine.turn
+	reached map[uint32]*row  // by the id of a lexer state that ends terminals: the row after it; guarded by engine.mu
 }
 
 // rowBuilder works out the items of one row; its parts are reused.
