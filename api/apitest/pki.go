@@ -1,4 +1,9 @@
 // Package apitest has what tests of listeners share: an authority, and certificates that it signed.
+//
+//	pki := apitest.NewPKI(t)
+//	pki.Issue("acme", "acme")    // a certificate cn:acme
+//	files := pki.Files()         // what the listener is started with
+//	client := pki.Client("acme") // shows the certificate
 package apitest
 
 import (

@@ -9,4 +9,11 @@
 //
 // What files and batches there are is in a Store, their bytes in a folder beside it. Where several processes
 // share both, one of them runs a batch at a time: it has a lease in the store, and the lock of the journal.
+//
+// The server is a protocol of the listener's Mux, which is its Edge, too:
+//
+//	files, err := batch.New(batch.Config{Callers: callers, Edge: mux, Limits: batch.DefaultLimits(), Store: store.Batches, Dir: dir})
+//	…
+//	mux.Register(files)
+//	files.Start() // runs batches until files.Drain
 package batch

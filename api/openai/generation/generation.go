@@ -1,4 +1,17 @@
 // Package generation runs a job's prompts on their backend and gives the answers, whole or as a stream of server-sent events; what the meter, the hooks and the response cache are told of it.
+//
+// A job, which a reader of some API has made, is computed and then answered whole:
+//
+//	g, fault := runner.Start(j, bill, nil, gone) // submits all of its prompts, or none
+//	…
+//	defer g.End()
+//	fault = g.Run() // waits for the end
+//	body := g.Answer()
+//
+// or as it comes:
+//
+//	events := generation.NewEventStream(g, leave) // ends g when it is closed
+//	fault = events.Await()                        // what fails before the first event has a status of its own
 package generation
 
 import (
