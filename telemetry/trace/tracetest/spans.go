@@ -1,4 +1,11 @@
 // Package tracetest has a collector of spans for tests.
+//
+//	endpoint, spans := tracetest.Collect(t)
+//	settings.Trace.Endpoint = endpoint
+//	… // a server runs, and ends
+//	for _, s := range spans() {
+//		t.Log(s.Name, tracetest.Attribute(s, "gen_ai.request.model"))
+//	}
 package tracetest
 
 import (
