@@ -1,5 +1,9 @@
 // Package redis is how weir asks Redis: a pool of connections to the server of a URL, and round trips that end with
 // their context's deadline or after a bound of the pool's own. Commands and replies are those of the redigo library.
+//
+//	pool, err := redis.Open("redis://127.0.0.1:6379/0", redis.Options{Dial: time.Second, RoundTrip: time.Second})
+//	…
+//	fields, err := redis.StringMap(pool.Do(ctx, "HGETALL", "a key"))
 package redis
 
 import (
