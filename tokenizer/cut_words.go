@@ -115,9 +115,12 @@ func cutGPT2(t *classTable, text string) int {
 //
 //	(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?L+|\p{N}{1,digits}
 //	| ?[^\s L\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
+//
+// Where they are bare, signs end before line breaks: [\r\n]* is left out.
 type wordRules struct {
 	letters class
 	digits  int
+	bare    bool
 }
 
 func (w wordRules) cut(t *classTable, text string) int {
@@ -138,7 +141,7 @@ func (w wordRules) cut(t *classTable, text string) int {
 		}
 	}
 	if n := signs(t, text, anyRune&^(space|numeral|w.letters)); n > 0 {
-		for n < len(text) && isLineBreak(text[n]) {
+		for !w.bare && n < len(text) && isLineBreak(text[n]) {
 			n++
 		}
 		return n

@@ -70,6 +70,7 @@ func preTokenizers() []preTokenizerSet {
 			preTokenizer{stages: []stage{wordRules{letters: letter, digits: 3}.cut}}},
 		{[]string{"qwen2", "deepseek-r1-qwen", "megrez", "kormo", "f2llmv2", "stablelm2", "hunyuan", "solar-open", "grok-2"},
 			preTokenizer{stages: []stage{wordRules{letters: letter, digits: 1}.cut}}},
+		{[]string{"seed-coder"}, preTokenizer{stages: []stage{wordRules{letters: letter, digits: 1, bare: true}.cut}}},
 		{[]string{"qwen35"},
 			preTokenizer{stages: []stage{wordRules{letters: letter | mark, digits: 1}.cut}}},
 		{[]string{"gpt-4o", "llama4", "kanana2", "talkie", "minimax-m2"},

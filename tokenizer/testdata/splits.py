@@ -66,6 +66,7 @@ PRE = {
     "gpt-2": [GPT2],
     "llama-bpe": [words(r"\p{L}", "{1,3}")],
     "qwen2": [words(r"\p{L}", "")],
+    "seed-coder": [words(r"\p{L}", "").replace(r"]+[\r\n]*", r"]+")],
     "qwen35": [words(r"\p{L}\p{M}", "")],
     "gpt-4o": [cased(f"(?:{CONTRACTION})?", "{1,3}")],
     "tekken": [cased("", "")],
