@@ -239,7 +239,7 @@ var endTexts = []string{
 // controlEndTexts end a generation only where the file itself calls them
 // control tokens; elsewhere they may be text, as "</s>" is in HTML.
 var controlEndTexts = []string{
-	"[EOT]", "[EOS]", "<|flush|>", "<|calls|>", "<turn|>", "<eos>", "</s>", "<|tool_response>", "[e~[",
+	"[EOT]", "[EOS]", "<|flush|>", "<|calls|>", "<turn|>", "<eos>", "</s>", "<|tool_response>", "[e~[", "<|observation|>",
 }
 
 // markControls collects the end-of-generation set, and gives the type control

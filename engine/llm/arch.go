@@ -15,20 +15,18 @@ type architecture struct {
 	layerNorm bool // its norms subtract the mean
 	experts   bool // some networks of its models may be mixtures of experts
 	longRope  bool // its files may have frequencies of their own for long texts, see loader.divisors
-	window    windowRule
+	trained   int  // the window that its models were trained with, where files do not tell it; 0 is none
+	factors   bool // its files have factors, see hparams.readFactors
+	curves    bool // its networks have an activation with parameters of their own, see curve.go
+	sections  bool // rope.dimension_sections are of images, and one rotation for texts
 }
 
-// windowRule is what attention.sliding_window means in the files of a family that generates.
-type windowRule uint8
-
-const (
-	ignored windowRule = iota // the family has no windows
-	refused                   // some layers have one, which is not built yet
-	bounds                    // all layers have it: texts that fit into it are computed, longer ones are refused
-)
-
 // architectures in the order that messages list them.
-var architectures = []architecture{llama, qwen2, qwen3, smollm3, mistral3, phi3, gemma2, gemma3, bert, nomicBERT, nomicBERTMoE, jinaBERT2, modernBERT, gemmaEmbedding}
+var architectures = []architecture{
+	llama, qwen2, qwen3, smollm3, mistral3, phi3, granite, gemma, gemma2, gemma3, qwen2vl, qwen3vl, olmo2, exaone4, apertus, glm4,
+	seedOSS, ernie45, internLM2, hunyuanDense, arcee, starcoder2, stableLM,
+	bert, nomicBERT, nomicBERTMoE, jinaBERT2, modernBERT, gemmaEmbedding,
+}
 
 func architectureNamed(name string) (architecture, error) {
 	known := make([]string, len(architectures))

@@ -65,7 +65,7 @@ var jinaBERT2 = architecture{name: "jina-bert-v2", encoder: true, layerNorm: tru
 		y := &p.layers[i]
 		y.attention.rope, y.attention.slopes = noRope, slopes
 		y.attention.qkvBias, y.attention.oBias, y.feed.bias = required, required, optional
-		y.attention.rowNorm, y.attention.again = true, maybeNorm
+		y.attention.rowNorm, y.attention.again = maybeNorm, maybeNorm
 		y.feed.act = vector.GELU
 	}
 	return p

@@ -32,6 +32,7 @@ type scratch struct {
 	k, v, att, gate []float32     // [rows of a block][...]
 	branch          []float32     // as above, of models whose branches have norms
 	mixing          mixing        // of models with experts
+	curve           curveJob      // of networks with a curve
 	mostBlock       int           // rows
 	part            []attend.Span // the spans of a block
 }

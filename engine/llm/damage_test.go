@@ -58,13 +58,14 @@ func FuzzDamagedModel(f *testing.F) {
 	})
 }
 
-// damageable are the files that are damaged: one of every family, and of every type of weights where the reference data are beside the checkout.
+// damageable are the files that are damaged: one of every family, those of decoders, and of every type of weights where the reference data are beside the checkout.
 func damageable(f *testing.F) (models [][]byte) {
 	for _, m := range families {
 		models = append(models, m.build(f))
 	}
 	paths, _ := filepath.Glob("../../../shared/testdata/logits/*.gguf")
-	for _, path := range paths {
+	own, _ := filepath.Glob(filepath.Join(decoders, "*.gguf"))
+	for _, path := range append(own, paths...) {
 		raw, err := os.ReadFile(path)
 		if err != nil {
 			f.Fatal(err)

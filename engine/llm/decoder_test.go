@@ -54,7 +54,6 @@ func TestDecodersRefuseWhatIsNotBuilt(t *testing.T) {
 		opts Options
 		want string
 	}{
-		{tiny{arch: "phi3", edit: set("phi3.attention.sliding_window", uint32(100))}, Options{MaxModelLen: 101}, "attention to the last 100 tokens"},
 		{tiny{arch: "phi3", edit: set("phi3.rope.scaling.type", "longrope")}, Options{}, "rope_factors_short.weight is missing"},
 		{tiny{arch: "phi3", edit: func(b *gguf.Builder) {
 			b.TensorF32("rope_factors_long.weight", []uint64{tinyHeadDim / 2}, make([]float32, tinyHeadDim/2))
@@ -69,21 +68,17 @@ func TestDecodersRefuseWhatIsNotBuilt(t *testing.T) {
 			b.Set("mistral3.rope.scaling.type", "yarn")
 			b.Set("mistral3.rope.scaling.yarn_ext_factor", float32(0.5))
 		}}, Options{}, "yarn_ext_factor is 0.5"},
+		{tiny{arch: "glm4", edit: set("glm4.rope.dimension_sections", []int32{8, 4, 4, 0})}, Options{}, "the positions of images are not supported"},
+		{tiny{arch: "qwen3vl", norms: true, edit: set("qwen3vl.rope.dimension_sections", []int32{8, 4, 2, 0})}, Options{}, "14 pairs, and a head has 16"},
+		{tiny{arch: "granite", edit: set("granite.logit_scale", float32(0))}, Options{}, "logit_scale is 0, must be positive"},
+		{tiny{arch: "granite", edit: set("granite.residual_scale", float32(-1))}, Options{}, "residual_scale is -1"},
+		{tiny{arch: "granite", edit: set("granite.expert_count", uint32(8))}, Options{}, "mixtures of experts"},
+		{tiny{arch: "apertus", norms: true}, Options{}, "xielu.alpha_p has 0 values for 2 layers"},
+		{tiny{arch: "hunyuan-dense", norms: true, edit: set("hunyuan-dense.rope.scaling.alpha", float32(50))}, Options{}, "rope.scaling.alpha is 50"},
+		{tiny{arch: "stablelm", edit: set("stablelm.attention.layer_norm_epsilon", float32(1e-5))}, Options{}, "output_norm.bias is missing"},
 	} {
 		if _, err := Describe(c.m.file(t), c.opts); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q in it", c.m.arch, err, c.want)
 		}
-	}
-}
-
-// A model whose layers see a window is run as far as the window reaches.
-func TestAWindowBoundsTheContext(t *testing.T) {
-	m := tiny{arch: "phi3", edit: func(b *gguf.Builder) { b.Set("phi3.attention.sliding_window", uint32(100)) }}
-	i, err := Describe(m.file(t), Options{KVBlocks: 100})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if i.MaxModelLen != 100 || i.ContextLength != 100 {
-		t.Errorf("length %d of %d, want 100", i.MaxModelLen, i.ContextLength)
 	}
 }

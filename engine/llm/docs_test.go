@@ -24,7 +24,7 @@ func TestDocsListArchitecturesAndTypes(t *testing.T) {
 	}
 	quoted := func(text string) []string {
 		var names []string
-		for _, m := range regexp.MustCompile("`([a-z0-9-]+)`").FindAllStringSubmatch(text, -1) {
+		for _, m := range regexp.MustCompile("`([a-z0-9_-]+)`").FindAllStringSubmatch(text, -1) {
 			names = append(names, m[1])
 		}
 		return names

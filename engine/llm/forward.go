@@ -109,6 +109,14 @@ func (j *startJob) Do(_, r int) {
 	}
 }
 
+// addScaled adds y times f to x.
+func addScaled(x, y []float32, f float32) {
+	y = y[:len(x)]
+	for i, v := range y {
+		x[i] += f * v
+	}
+}
+
 func add(x, y []float32) {
 	y = y[:len(x)]
 	for i, v := range y {
@@ -128,8 +136,7 @@ func (m *model) project(c *kernel.CPU, kv *attend.KV, a *attention, b *batch, r 
 // turn norms and rotates queries, and sharpens what they see.
 func (m *model) turn(c *kernel.CPU, a *attention, b *batch, r block) {
 	x := r.of(b.q, a.heads*a.headDim)
-	a.norm(c, x, a.qNorm, r.rows(), a.heads)
-	m.rotate(c, a, b, r, x, a.heads)
+	m.orient(c, a, b, r, x, a.qNorm, a.heads)
 	a.sharpen(x, b.pos[r.lo:r.hi])
 }
 
@@ -150,9 +157,19 @@ func (a *attention) sharpen(x []float32, positions []int) {
 
 // store norms and rotates the keys of a block, and stores them and the values.
 func (m *model) store(c *kernel.CPU, kv *attend.KV, a *attention, b *batch, r block) {
-	a.norm(c, b.k, a.kNorm, r.rows(), a.kvHeads)
-	m.rotate(c, a, b, r, b.k, a.kvHeads)
+	m.orient(c, a, b, r, b.k, a.kNorm, a.kvHeads)
 	c.StoreKV(kv, a.slot, b.k, b.v, b.places[r.lo:r.hi])
+}
+
+// orient norms and rotates heads of a block.
+func (m *model) orient(c *kernel.CPU, a *attention, b *batch, r block, x []float32, n weight.Norm, heads int) {
+	if !a.normLate {
+		a.norm(c, x, n, r.rows(), heads)
+	}
+	m.rotate(c, a, b, r, x, heads)
+	if a.normLate {
+		a.norm(c, x, n, r.rows(), heads)
+	}
 }
 
 // norm norms rows of heads, each head for itself or all together.
@@ -214,6 +231,7 @@ func (m *model) feedForward(c *kernel.CPU, f *feedForward, b *batch, r block) {
 	if f.plain {
 		up.Dst, up.Act = b.gate, f.act
 		m.products(c, x, r.rows(), f.norms.before, up)
+		f.curve.run(c, b, f.width, r.rows())
 	} else {
 		gate := f.gate.into(nil, false)
 		gate.Act = f.act
@@ -232,18 +250,29 @@ func (m *model) products(c *kernel.CPU, x []float32, rows int, norm weight.Norm,
 	c.Products(x, rows, norm, all...)
 }
 
-// close ends a branch: x = after(x + out(W y)).
+// close ends a branch: x = after(x + scale*out(W y)).
 func (m *model) close(c *kernel.CPU, b *batch, r block, y []float32, w *linear, n *norms) {
 	x := r.of(b.x, m.width)
-	if n.out.Weight == nil {
+	if n.out.Weight == nil && n.scale == 0 {
 		c.Products(y, r.rows(), weight.Norm{}, w.into(x, true))
 	} else {
 		c.Products(y, r.rows(), weight.Norm{}, w.into(b.branch, false))
-		c.Norm(b.branch, b.branch, n.out, r.rows())
-		add(x, b.branch)
+		n.addTo(c, x, b.branch, r.rows())
 	}
 	if n.after.Weight != nil {
 		c.Norm(x, x, n.after, r.rows())
+	}
+}
+
+// addTo adds what a branch gives for rows to x.
+func (n *norms) addTo(c *kernel.CPU, x, branch []float32, rows int) {
+	if n.out.Weight != nil {
+		c.Norm(branch, branch, n.out, rows)
+	}
+	if n.scale == 0 {
+		add(x, branch)
+	} else {
+		addScaled(x, branch, n.scale)
 	}
 }
 

@@ -36,6 +36,9 @@ type hparams struct {
 	temper             temper
 	pattern            []bool  // which layers have the window, as the file says; nil: it does not
 	scoreCap, finalCap float32 // soft caps of scores and of logits; 0 is none
+	factors            factors
+	noRope             bool    // positions are not rotated
+	curves             []xielu // of layers
 
 	length int  // tokens that the longest sequence is to have, as configured
 	long   bool // the frequencies of texts beyond rope.original are used
@@ -83,18 +86,69 @@ func readHparams(f *gguf.File) (hparams, error) {
 	if v := m.size("attention.value_length", h.headDim); v != h.headDim {
 		m.fail("attention.value_length", "is %d and key_length %d; they must be equal", v, h.headDim)
 	}
-	h.scale = float32(m.number("attention.scale", 1/math.Sqrt(float64(max(h.headDim, 1)))))
+	if h.scale = float32(m.number("attention.scale", 0)); h.scale == 0 {
+		h.scale = float32(1 / math.Sqrt(float64(max(h.headDim, 1))))
+	}
 	h.rope = readRope(m, h.headDim, h.context)
 	h.longRope(m)
 	h.temper = readTemper(m, h.rope.original)
+	h.readFactors(m)
 	h.readEncoder(m)
 	h.check(m)
-	h.bound(m)
+	h.checkSections(m)
 	if m.err != nil {
 		return hparams{}, m.err
 	}
 	h.name, _, _ = f.String("general.name")
 	return h, h.readVocab(f)
+}
+
+// checkSections holds the pairs that turn by an image's positions against the rotation, which is one for texts.
+func (h *hparams) checkSections(m *metadata) {
+	const key = "rope.dimension_sections"
+	list, _, err := m.f.Ints(m.prefix + "." + key)
+	m.keep(err)
+	var pairs int64
+	for _, n := range list {
+		if n < 0 || n > maxSize {
+			m.fail(key, "holds %d", n)
+			return
+		}
+		pairs += n
+	}
+	switch {
+	case pairs == 0:
+	case !h.arch.sections:
+		m.fail(key, "is %v: the positions of images are not supported in this architecture", list)
+	case pairs != int64(h.rope.half):
+		m.fail(key, "is %v, %d pairs, and a head has %d", list, pairs, h.rope.half)
+	}
+}
+
+// factors are what some families multiply with.
+type factors struct {
+	embedding float32
+	branch    float32 // what attention and networks add
+	logits    float32
+}
+
+// readFactors reads what a family's files have of factors and parameters. A factor is 1 where its key is missing.
+func (h *hparams) readFactors(m *metadata) {
+	factor := func(key string) float32 {
+		v := m.number(key, 1)
+		if !(v > 0 && v < math.MaxFloat32) || float32(1/v) == 0 {
+			m.fail(key, "is %v, must be positive", v)
+			return 1
+		}
+		return float32(v)
+	}
+	if h.arch.factors {
+		h.factors = factors{embedding: factor("embedding_scale"), branch: factor("residual_scale"), logits: 1 / factor("logit_scale")}
+		h.noRope = !m.flag("rope.scaling.finetuned", true)
+	}
+	if h.arch.curves {
+		h.curves = readCurves(m, h.depth)
+	}
 }
 
 // longRope accepts rope.scaling.type longrope where the family has it.
@@ -108,27 +162,6 @@ func (h *hparams) longRope(m *metadata) {
 	}
 }
 
-// bound deals with windows: texts that fit into one see all of themselves.
-func (h *hparams) bound(m *metadata) {
-	switch {
-	case h.window == 0 || h.arch.window == ignored:
-	case h.arch.window == refused:
-		m.fail("attention.sliding_window", "is %d: layers with a window are not supported yet; files of this family without one are", h.window)
-	default:
-		h.context = min(h.context, h.window)
-	}
-}
-
-// configure takes the longest sequence from the options.
-func (h *hparams) configure(opts *Options) error {
-	h.length = cmp.Or(opts.MaxModelLen, h.context)
-	if h.arch.window == bounds && h.window > 0 && h.length > h.window {
-		return fmt.Errorf("max-model-len %d: the model was made for attention to the last %d tokens (%s.attention.sliding_window), which is not supported yet; "+
-			"ask for at most %d", h.length, h.window, h.arch.name, h.window)
-	}
-	return nil
-}
-
 // readTemper reads what sharpens attention. Its length is the context before stretching, where the file names no other.
 func readTemper(m *metadata, original int) temper {
 	return temper{scale: m.number("attention.temperature_scale", 0), length: m.size("attention.temperature_length", original)}
@@ -136,7 +169,7 @@ func readTemper(m *metadata, original int) temper {
 
 // readEncoder reads the keys that text encoders have.
 func (h *hparams) readEncoder(m *metadata) {
-	h.window = m.count("attention.sliding_window")
+	h.window = cmp.Or(m.count("attention.sliding_window"), h.arch.trained)
 	h.local = h.rope
 	h.local.base, h.local.scaling, h.local.factor = m.number("rope.freq_base_swa", 10000), "", 1
 	h.pattern = m.windowPattern(h.depth)

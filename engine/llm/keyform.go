@@ -19,6 +19,8 @@ func (a *attention) formKeys(c *kernel.CPU, kv *attend.KV, r *rope, length int) 
 		if k != nil && q != nil {
 			kv.SetKeyForm(a.slot, attend.KeyForm{Scales: a.balance(r, repeat(k, a.kvHeads), repeat(q, a.heads))})
 		}
+	case a.rowNorm.norm != absent && a.kNorm.Weight != nil && a.qNorm.Weight != nil:
+		kv.SetKeyForm(a.slot, attend.KeyForm{Scales: a.balance(r, squares(a.kNorm.Weight), squares(a.qNorm.Weight))})
 	case a.k.bias != nil && a.q.bias != nil && a.kNorm.Weight == nil:
 		k, q := rowEnergies(c, &a.k, a.norms.before.Weight), rowEnergies(c, &a.q, a.norms.before.Weight)
 		for j, b := range squares(a.q.bias) {

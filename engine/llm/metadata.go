@@ -22,8 +22,13 @@ type metadata struct {
 }
 
 func (m *metadata) fail(key, format string, args ...any) {
+	m.failKey(m.prefix+"."+key, format, args...)
+}
+
+// failKey is fail for a key without prefix.
+func (m *metadata) failKey(key, format string, args ...any) {
 	if m.err == nil {
-		m.err = fmt.Errorf("%w: %s.%s %s", ErrModel, m.prefix, key, fmt.Sprintf(format, args...))
+		m.err = fmt.Errorf("%w: %s %s", ErrModel, key, fmt.Sprintf(format, args...))
 	}
 }
 

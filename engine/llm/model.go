@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"cmp"
 	"errors"
 	"time"
 
@@ -77,9 +78,7 @@ func readOutline(f *gguf.File, opts *Options) (*outline, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := h.configure(opts); err != nil {
-		return nil, err
-	}
+	h.length = cmp.Or(opts.MaxModelLen, h.context)
 	o := &outline{hparams: h, plan: h.arch.plan(&h), loader: &loader{f: f, exact: opts.exact, claimed: make(map[string]bool, len(f.Tensors))}}
 	if h.embeds() {
 		o.plan.asEncoder(&h)

@@ -19,6 +19,7 @@ type plan struct {
 	layers    []layerPlan
 	ropes     []rope // the different rotations, which layers name by index
 	finalNorm normPlan
+	logits    float32 // factor of all logits; 0 is 1
 	logitCap  float32 // logits are kept within it; 0 is none
 	head      headPlan
 }
@@ -46,8 +47,11 @@ var (
 	maybeNorm = normPlan{norm: optional, bias: optional} // a layer norm that the file may have
 )
 
-// branchNorms are the norms of a branch B of a layer: x = after(x + out(B(before(x)))).
-type branchNorms struct{ before, out, after normPlan }
+// branchNorms are the norms of a branch B of a layer, and by how much it counts: x = after(x + scale*out(B(before(x)))).
+type branchNorms struct {
+	before, out, after normPlan
+	scale              float32 // 0 is 1
+}
 
 // headPlan is what happens to a pooled vector.
 type headPlan struct {
@@ -80,7 +84,8 @@ type attentionPlan struct {
 	qkvBias  presence // attn_{q,k,v}.bias
 	oBias    presence // attn_output.bias
 	headNorm bool     // RMSNorm of each query and key head before rotation
-	rowNorm  bool     // layer norm of all query heads of a row together, and of its key heads, where the file has one
+	rowNorm  normPlan // of all query heads of a row together, and of its key heads
+	normLate bool     // queries and keys are normed after rotation
 	again    normPlan // of x and the branch's input, once the branch is closed: x = again(x + input)
 }
 
@@ -108,7 +113,8 @@ type feedForwardPlan struct {
 	norms   branchNorms
 	width   int
 	act     vector.Activation
-	plain   bool // without a gate
+	plain   bool  // without a gate
+	curve   xielu // instead of act, in a network without a gate
 	experts expertsPlan
 	bias    presence // ffn_{gate,up,down}.bias
 }
@@ -135,6 +141,48 @@ func (h *hparams) decoder(style vector.RopeStyle) plan {
 	return p
 }
 
+// normedBehind is decoder with norms of what branches give, and none of what they get.
+func (h *hparams) normedBehind() plan {
+	p := h.decoder(vector.RopeNeox)
+	for i := range p.layers {
+		y := &p.layers[i]
+		y.attention.norms, y.feed.norms = branchNorms{out: rmsNorm}, branchNorms{out: rmsNorm}
+	}
+	return p
+}
+
+// normedByMean is decoder with layer norms.
+func (h *hparams) normedByMean() plan {
+	p := h.decoder(vector.RopeNeox)
+	p.finalNorm = layerNorm
+	for i := range p.layers {
+		y := &p.layers[i]
+		y.attention.norms, y.feed.norms = branchNorms{before: layerNorm}, branchNorms{before: layerNorm}
+	}
+	return p
+}
+
+// within gives the window, if there is one, to the layers that local selects.
+func (h *hparams) within(p *plan, local func(layer int) bool) {
+	for i := range p.layers {
+		if h.window > 0 && local(i) {
+			p.layers[i].attention.reach = h.window - 1
+		}
+	}
+}
+
+// windowed reports whether a layer has a window: as the file says, or all except every fourth.
+func (h *hparams) windowed(layer int) bool {
+	const period = 4
+	switch {
+	case h.window == 0:
+		return false
+	case h.pattern != nil:
+		return h.pattern[layer]
+	}
+	return (layer+1)%period != 0
+}
+
 // layersOf is a plan of layers that are alike, whose attention uses the first
 // rotation.
 func (h *hparams) layersOf(norms branchNorms) plan {
@@ -146,6 +194,12 @@ func (h *hparams) layersOf(norms branchNorms) plan {
 		}
 	}
 	return p
+}
+
+// branches reports whether a branch of the layer is not added as it is.
+func (y *layerPlan) branches() bool {
+	own := func(n branchNorms) bool { return n.out.norm != absent || n.scale != 0 }
+	return own(y.attention.norms) || own(y.feed.norms) || y.attention.again.norm != absent
 }
 
 // kvShape is the KV store that the plan's layers take, without its type and size.

@@ -53,6 +53,9 @@ func readRope(m *metadata, headDim, context int) rope {
 	if v := m.number("rope.scaling.yarn_ext_factor", 1); r.scaling == "yarn" && v != 1 {
 		m.fail("rope.scaling.yarn_ext_factor", "is %v; built is 1", v)
 	}
+	if v := m.number("rope.scaling.alpha", 0); v != 0 {
+		m.fail("rope.scaling.alpha", "is %v; built is a base that contains it", v)
+	}
 	switch r.scaling {
 	case "", "none":
 		r.scaling = ""
@@ -97,6 +100,12 @@ func (r *rope) prepare(divisors []float32) {
 // turns is the pair that makes beta turns within the original context.
 func (r *rope) turns(beta float64) float64 {
 	return float64(2*r.half) * math.Log(float64(r.original)/(beta*2*math.Pi)) / (2 * math.Log(r.base))
+}
+
+// unscaled is the rotation before the context was stretched.
+func (r rope) unscaled() rope {
+	r.scaling, r.factor, r.attention, r.undone = "", 1, 1, 0
+	return r
 }
 
 // angles writes the cosine and sine, times the magnitude, of every pair at a

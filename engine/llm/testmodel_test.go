@@ -143,6 +143,14 @@ var families = []tiny{
 		b.Set("mistral3.attention.temperature_scale", float32(0.3))
 		b.Set("mistral3.rope.scaling.original_context_length", uint32(16))
 	}},
+	{arch: "granite", typ: gguf.TypeQ8_0, seed: 8, tied: true, edit: func(b *gguf.Builder) {
+		b.Set("granite.embedding_scale", float32(3))
+		b.Set("granite.residual_scale", float32(0.3))
+		b.Set("granite.logit_scale", float32(2))
+	}},
+	{arch: "gemma", typ: gguf.TypeF16, seed: 9, tied: true},
+	{arch: "qwen3vl", typ: gguf.TypeF32, seed: 10, norms: true},
+	{arch: "hunyuan-dense", typ: gguf.TypeF16, seed: 11, norms: true},
 	{arch: "phi3", typ: gguf.TypeF16, seed: 7, tied: true, edit: func(b *gguf.Builder) { b.Set("phi3.rope.dimension_count", uint32(24)) }},
 	{arch: "gemma2", typ: gguf.TypeF32, seed: 8, layers: 3, tied: true, post: true, edit: windowOf("gemma2", 12)},
 	{arch: "gemma3", typ: gguf.TypeQ8_0, seed: 9, layers: 7, tied: true, norms: true, post: true, edit: windowOf("gemma3", 21)}, // two of them without a window

@@ -36,14 +36,15 @@ type weights struct {
 	posRows    []float32   // [positions][width]
 	embedNorm  weight.Norm // of the sum of the three
 	layers     []layer
-	ropes      []rope // of the plan, prepared
-	outputNorm weight.Norm
+	ropes      []rope         // of the plan, prepared
+	outputNorm weight.Norm    // once loaded times logits
+	logits     float32        // of the plan
 	logitCap   float32        // of the plan
 	output     *weight.Matrix // [vocab][width]; embed where the two are tied, nil in an encoder
 	head       head
 	fine       bool      // products of hidden states lose nothing by rounding, see model.products
 	layerBytes int       // of the largest layer
-	branches   bool      // some branch has a norm of its own before it is added
+	branches   bool      // some branch is not added as it is
 	divisors   []float32 // of rotary frequencies, or nil
 
 	arena *arena.Arena
@@ -57,7 +58,10 @@ type layer struct {
 }
 
 // norms are those of a branch; a norm without a weight is none.
-type norms struct{ before, out, after weight.Norm }
+type norms struct {
+	before, out, after weight.Norm
+	scale              float32
+}
 
 type attention struct {
 	attentionPlan
@@ -232,7 +236,9 @@ func (l *loader) norm(dst *weight.Norm, name string, p normPlan, n int, eps floa
 
 // list wants every tensor that a plan calls for.
 func (l *loader) list(h *hparams, p *plan) *weights {
-	w := &weights{layers: make([]layer, len(p.layers)), ropes: p.ropes, embedding: p.embedding, logitCap: p.logitCap}
+	w := &weights{
+		layers: make([]layer, len(p.layers)), ropes: p.ropes, embedding: p.embedding, logits: p.logits, logitCap: p.logitCap,
+	}
 	l.matrix(&w.embed, "token_embd.weight", required, h.vocab, h.width)
 	if p.embedding.types > 0 {
 		l.table(&w.typeRows, "token_types.weight", p.embedding.types, h.width)
@@ -252,7 +258,7 @@ func (l *loader) list(h *hparams, p *plan) *weights {
 	for i := range w.layers {
 		y, at, first := &w.layers[i], fmt.Sprintf("blk.%d.", i), len(l.wants)
 		y.attention.attentionPlan, y.feed.feedForwardPlan = p.layers[i].attention, p.layers[i].feed
-		w.branches = w.branches || y.attention.attentionPlan.norms.out.norm != absent || y.attention.attentionPlan.again.norm != absent
+		w.branches = w.branches || p.layers[i].branches()
 		l.attention(&y.attention, at, h)
 		l.feed(&y.feed, at, h)
 		w.layerBytes = max(w.layerBytes, wantedBytes(l.wants[first:]))
@@ -324,6 +330,7 @@ func (l *loader) dense(d *head, h *hparams) {
 }
 
 func (l *loader) norms(d *norms, p branchNorms, before, out, after string, h *hparams) {
+	d.scale = p.scale
 	l.norm(&d.before, before, p.before, h.width, h.eps)
 	l.norm(&d.out, out, p.out, h.width, h.eps)
 	l.norm(&d.after, after, p.after, h.width, h.eps)
@@ -342,15 +349,25 @@ func (l *loader) attention(a *attention, at string, h *hparams) {
 		l.norm(&a.qNorm, at+"attn_q_norm", rmsNorm, a.headDim, h.eps)
 		l.norm(&a.kNorm, at+"attn_k_norm", rmsNorm, a.headDim, h.eps)
 	}
-	if a.rowNorm {
-		l.norm(&a.qNorm, at+"attn_q_norm", maybeNorm, q, h.eps)
-		l.norm(&a.kNorm, at+"attn_k_norm", maybeNorm, kv, h.eps)
-	}
+	l.norm(&a.qNorm, at+"attn_q_norm", a.rowNorm, q, h.eps)
+	l.norm(&a.kNorm, at+"attn_k_norm", a.rowNorm, kv, h.eps)
 	l.norm(&a.again, at+"attn_norm_2", a.attentionPlan.again, h.width, h.eps)
 }
 
+// feedNorm is the norm before the network, which some converters name by what is before it.
+func (l *loader) feedNorm(at string) string {
+	const name, other = "ffn_norm", "post_attention_norm"
+	if _, ok := l.f.Tensor(at + name + ".weight"); ok || l.claimed[at+other+".weight"] {
+		return at + name
+	}
+	if _, ok := l.f.Tensor(at + other + ".weight"); ok {
+		return at + other
+	}
+	return at + name
+}
+
 func (l *loader) feed(f *feedForward, at string, h *hparams) {
-	l.norms(&f.norms, f.feedForwardPlan.norms, at+"ffn_norm", at+"post_ffw_norm", at+"layer_output_norm", h)
+	l.norms(&f.norms, f.feedForwardPlan.norms, l.feedNorm(at), at+"post_ffw_norm", at+"layer_output_norm", h)
 	switch {
 	case f.experts.count > 0:
 		l.mixture(f, at, h)
@@ -469,10 +486,23 @@ func (l *loader) load(w *weights, progress func(done, total int64), stopped func
 		return err
 	}
 	progress(total, total)
+	w.scaleLogits()
 	if w.output == nil && w.head.pooling == inference.PoolingNone {
 		w.output = w.embed
 	}
 	return nil
+}
+
+// scaleLogits takes the factor of logits into the last norm: logits are products of what it gives.
+func (w *weights) scaleLogits() {
+	if w.logits == 0 || w.head.pooling != inference.PoolingNone {
+		return
+	}
+	for _, x := range [][]float32{w.outputNorm.Weight, w.outputNorm.Bias} {
+		for i := range x {
+			x[i] *= w.logits
+		}
+	}
 }
 
 // work reads tensors until none is left, telling the bytes it has read.

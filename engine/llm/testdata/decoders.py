@@ -69,12 +69,13 @@ class Model:
     def qkv(self, at, x, bias=False):
         return [self.times(at + "attn_" + n, x, h * self.dim, bias) for n, h in (("q", self.heads), ("k", self.kv), ("v", self.kv))]
 
-    def attend(self, q, k, v, scale=None):
-        """Causal attention of heads of queries, whose neighbours share a head of keys and values: [tokens][heads*dim]."""
+    def attend(self, q, k, v, scale=None, window=TOKENS):
+        """Causal attention of heads of queries, whose neighbours share a head of keys and values, to the last window tokens: [tokens][heads*dim]."""
         n, group = q.shape[1], self.heads // self.kv
         k, v = np.repeat(k, group, 0), np.repeat(v, group, 0)
         s = q @ k.transpose(0, 2, 1) * (1 / np.sqrt(self.dim) if scale is None else scale)
-        s = np.where(np.tril(np.ones((n, n), bool)), s, -np.inf)
+        far = np.arange(n)[:, None] - np.arange(n)[None, :]
+        s = np.where((far >= 0) & (far < window), s, -np.inf)
         e = np.exp(s - s.max(-1, keepdims=True))
         return (e / e.sum(-1, keepdims=True) @ v).transpose(1, 0, 2).reshape(n, -1)
 
@@ -116,6 +117,15 @@ def halves(x, base=1e4, dims=None, factors=1.0, magnitude=1.0):
     return np.concatenate([a * cos - b * sin, b * cos + a * sin, x[..., dims:]], -1)
 
 
+def yarn(x, factor, original, base=1e4, fast=32, slow=1):
+    """Peng et al. 2023: pairs that turn less than once within the original context are slowed by factor, those that turn often are left."""
+    dims = x.shape[-1]
+    pair = lambda turns: dims * np.log(original / (turns * 2 * np.pi)) / (2 * np.log(base))
+    lo, hi = max(0, np.floor(pair(fast))), min(dims - 1, np.ceil(pair(slow)))
+    ramp = np.clip((np.arange(dims // 2) - lo) / max(0.001, hi - lo), 0, 1)
+    return halves(x, base, factors=1 / (ramp / factor + 1 - ramp), magnitude=1 + 0.1 * np.log(factor))
+
+
 def neighbours(x, base=1e4, dims=None):
     """Rotates elements 2i and 2i+1 of the first dims of a head."""
     dims = dims or x.shape[-1]
@@ -134,7 +144,7 @@ def phi3():
     m.file.add_rope_dimension_count(dims)
     m.file.add_rope_scaling_orig_ctx_len(original)
     m.file.add_rope_scaling_attn_factors(magnitude)
-    m.file.add_sliding_window(0)
+    m.file.add_sliding_window(25)
     short = m.tensor("rope_factors_short.weight", dims // 2, mean=1.2, spread=0.1)
     long = m.tensor("rope_factors_long.weight", dims // 2, mean=4, spread=1)
 
@@ -144,7 +154,7 @@ def phi3():
             at = f"blk.{i}."
             q, k, v = m.fused_qkv(at, m.rms(at + "attn_norm", x))
             turn = lambda y: halves(y, dims=dims, factors=factors, magnitude=magnitude)
-            a = m.attend(turn(m.split(q, m.heads)), turn(m.split(k, m.kv)), m.split(v, m.kv))
+            a = m.attend(turn(m.split(q, m.heads)), turn(m.split(k, m.kv)), m.split(v, m.kv), window=25)
             x = x + m.times(at + "attn_output", a, m.width)
             x = x + m.fused_gated(at, m.rms(at + "ffn_norm", x), silu)
         return m.logits(m.rms("output_norm", x), tied=True)
@@ -153,9 +163,184 @@ def phi3():
     m.keep("short", run(short))
 
 
+def granite(positions):
+    """Factors on embeddings, branches, scores and logits; biases behind the branches; without positions in the second model."""
+    m = Model("granite", "granite" if positions else "granite-nope", 22, width=32, heads=4, kv=2)
+    scales = embedding, residual, attention, logit = f32(3.5), f32(0.22), f32(0.2), f32(1.7)
+    m.file.add_embedding_scale(embedding)
+    m.file.add_residual_scale(residual)
+    m.file.add_attention_scale(attention)
+    m.file.add_logit_scale(logit)
+    if not positions:
+        m.file.add_rope_scaling_finetuned(False)
+    x = m.embedding[tokens] * embedding
+    for i in range(LAYERS):
+        at = f"blk.{i}."
+        q, k, v = m.qkv(at, m.rms(at + "attn_norm", x))
+        turn = neighbours if positions else (lambda y: y)
+        a = m.attend(turn(m.split(q, m.heads)), turn(m.split(k, m.kv)), m.split(v, m.kv), attention)
+        x = x + residual * m.times(at + "attn_output", a, m.width, bias=not positions)
+        x = x + residual * m.gated(at, m.rms(at + "ffn_norm", x), silu)
+    m.save(m.logits(m.rms("output_norm", x), tied=True) / logit)
+
+
+def gemma():
+    m = Model("gemma", "gemma", 23, width=24, heads=4, kv=1, dim=10)
+    x = m.embedding[tokens] * np.sqrt(24)
+    for i in range(LAYERS):
+        at = f"blk.{i}."
+        q, k, v = m.qkv(at, m.rms(at + "attn_norm", x))
+        x = x + m.times(at + "attn_output", m.attend(halves(m.split(q, m.heads)), halves(m.split(k, m.kv)), m.split(v, m.kv)), m.width)
+        x = x + m.gated(at, m.rms(at + "ffn_norm", x), gelu)
+    m.save(m.logits(m.rms("output_norm", x), tied=True))
+
+
+def qwen(arch, seed, sections):
+    """The language models of Qwen2-VL and Qwen3-VL: pairs turn by one of three positions, which texts have all alike."""
+    m = Model(arch, arch, seed, width=24, heads=3, kv=1, dim=None if arch == "qwen2vl" else 12)
+    m.file.add_rope_dimension_sections(sections)
+    if arch == "qwen3vl":
+        m.file.add_num_deepstack_layers(2)
+    m.file.add_rope_freq_base(5e6)
+    x, base = m.embedding[tokens], f32(5e6)
+    for i in range(LAYERS):
+        at = f"blk.{i}."
+        q, k, v = m.qkv(at, m.rms(at + "attn_norm", x), bias=arch == "qwen2vl")
+        q, k, v = m.split(q, m.heads), m.split(k, m.kv), m.split(v, m.kv)
+        if arch == "qwen3vl":
+            q, k = m.rms(at + "attn_q_norm", q), m.rms(at + "attn_k_norm", k)
+        x = x + m.times(at + "attn_output", m.attend(halves(q, base), halves(k, base), v), m.width)
+        x = x + m.gated(at, m.rms(at + "ffn_norm", x), silu)
+    m.save(m.logits(m.rms("output_norm", x)))
+
+
+def behind(arch, name, seed, whole, window=None):
+    """OLMo 2 norms queries and keys as a whole, EXAONE 4 each head; both norm what a branch gives, and not what it gets.
+    With a window in all layers but the second, OLMo 3 stretches only the rotation of that one (YaRN), and EXAONE 4 32B rotates only the others."""
+    m = Model(arch, name, seed, width=24, heads=6, kv=2, dim=None if whole else 10)
+    if window:
+        m.file.add_sliding_window(window)
+        m.file.add_sliding_window_pattern([i != 1 for i in range(LAYERS)])
+    if window and whole:
+        m.file.add_rope_scaling_type(gguf.RopeScalingType.YARN)
+        m.file.add_rope_scaling_factor(4.0)
+        m.file.add_rope_scaling_orig_ctx_len(32)
+    x = m.embedding[tokens]
+    for i in range(LAYERS):
+        at = f"blk.{i}."
+        q, k, v = m.qkv(at, x)
+        if whole:
+            q, k = m.split(m.rms(at + "attn_q_norm", q), m.heads), m.split(m.rms(at + "attn_k_norm", k), m.kv)
+        else:
+            q, k = m.rms(at + "attn_q_norm", m.split(q, m.heads)), m.rms(at + "attn_k_norm", m.split(k, m.kv))
+        turn, far = halves, window or TOKENS
+        if window and i == 1:
+            turn, far = (lambda y: yarn(y, 4.0, 32)) if whole else (lambda y: y), TOKENS
+        a = m.attend(turn(q), turn(k), m.split(v, m.kv), window=far)
+        x = x + m.rms(at + "post_attention_norm", m.times(at + "attn_output", a, m.width))
+        x = x + m.rms(at + "post_ffw_norm", m.gated(at, x, silu))
+    m.save(m.logits(m.rms("output_norm", x)))
+
+
+def apertus():
+    """xIELU, whose parameters are kept before their softplus: alpha_p x^2 + beta x, and alpha_n (e^min(x, eps) - 1 - x) + beta x below zero."""
+    m = Model("apertus", "apertus", 28, width=24, heads=6, kv=2)
+    r = np.random.default_rng(29)
+    draw = lambda mean: [float(np.float32(v)) for v in mean + 0.3 * r.standard_normal(LAYERS)]
+    alpha_p, alpha_n, beta, eps = draw(0.2), draw(0.1), draw(0.5), [float(np.float32(v)) for v in (-1e-6, -0.3, -1e-6)]
+    m.file.add_xielu_alpha_p(alpha_p)
+    m.file.add_xielu_alpha_n(alpha_n)
+    m.file.add_xielu_beta(beta)
+    m.file.add_xielu_eps(eps)
+
+    def xielu(x, i):
+        above = np.log1p(np.exp(alpha_p[i])) * x * x
+        below = (beta[i] + np.log1p(np.exp(alpha_n[i]))) * (np.expm1(np.minimum(x, eps[i])) - x)
+        return np.where(x > 0, above, below) + beta[i] * x
+
+    x = m.embedding[tokens]
+    for i in range(LAYERS):
+        at = f"blk.{i}."
+        q, k, v = m.qkv(at, m.rms(at + "attn_norm", x))
+        q, k = m.rms(at + "attn_q_norm", m.split(q, m.heads)), m.rms(at + "attn_k_norm", m.split(k, m.kv))
+        x = x + m.times(at + "attn_output", m.attend(halves(q), halves(k), m.split(v, m.kv)), m.width)
+        x = x + m.times(at + "ffn_down", xielu(m.times(at + "ffn_up", m.rms(at + "ffn_norm", x), m.ffn), i), m.width)
+    m.save(m.logits(m.rms("output_norm", x)))
+
+
+def glm4():
+    m = Model("glm4", "glm4", 30, width=24, heads=3, kv=1, dim=12)
+    m.file.add_rope_dimension_count(6)
+    x = m.embedding[tokens]
+    for i in range(LAYERS):
+        at = f"blk.{i}."
+        q, k, v = m.qkv(at, m.rms(at + "attn_norm", x), bias=True)
+        a = m.attend(neighbours(m.split(q, m.heads), dims=6), neighbours(m.split(k, m.kv), dims=6), m.split(v, m.kv))
+        x = x + m.rms(at + "post_attention_norm", m.times(at + "attn_output", a, m.width))
+        x = x + m.rms(at + "post_ffw_norm", m.fused_gated(at, m.rms(at + "ffn_norm", x), silu))
+    m.save(m.logits(m.rms("output_norm", x)))
+
+
+def plain(arch, seed, turn, bias=False, dim=None, norm="ffn_norm", late=False, tied=False):
+    """Llama under other names; of Hunyuan heads are normed after rotation."""
+    m = Model(arch, arch, seed, width=24, heads=6, kv=2, dim=dim)
+    x = m.embedding[tokens]
+    for i in range(LAYERS):
+        at = f"blk.{i}."
+        q, k, v = m.qkv(at, m.rms(at + "attn_norm", x), bias)
+        q, k = turn(m.split(q, m.heads)), turn(m.split(k, m.kv))
+        if late:
+            q, k = m.rms(at + "attn_q_norm", q), m.rms(at + "attn_k_norm", k)
+        x = x + m.times(at + "attn_output", m.attend(q, k, m.split(v, m.kv)), m.width)
+        y = m.rms(at + norm, x)
+        if arch == "arcee":  # the square of what is positive, without a gate
+            x = x + m.times(at + "ffn_down", np.maximum(m.times(at + "ffn_up", y, m.ffn), 0) ** 2, m.width)
+        else:
+            x = x + m.gated(at, y, silu)
+    m.save(m.logits(m.rms("output_norm", x), tied))
+
+
+def by_mean(arch, seed, dims, biases):
+    """StarCoder 2 (biases everywhere, no gate) and StableLM 2 (a part of a head rotates): layer norms."""
+    m = Model(arch, arch, seed, width=24, heads=3, kv=1, layer_norm=True)
+    m.file.add_rope_dimension_count(dims)
+    if biases:
+        m.file.add_sliding_window(30)
+    x = m.embedding[tokens]
+    for i in range(LAYERS):
+        at = f"blk.{i}."
+        q, k, v = m.qkv(at, m.layer_norm(at + "attn_norm", x), bias=True)
+        a = m.attend(halves(m.split(q, m.heads), dims=dims), halves(m.split(k, m.kv), dims=dims), m.split(v, m.kv), window=30 if biases else TOKENS)
+        x = x + m.times(at + "attn_output", a, m.width, biases)
+        y = m.layer_norm(at + "ffn_norm", x)
+        if biases:
+            x = x + m.times(at + "ffn_down", gelu(m.times(at + "ffn_up", y, m.ffn, True)), m.width, True)
+        else:
+            x = x + m.gated(at, y, silu)
+    m.save(m.logits(m.layer_norm("output_norm", x)))
+
+
 if __name__ == "__main__":
     folder = pathlib.Path(sys.argv[1])
     folder.mkdir(exist_ok=True)
     tokens = np.random.default_rng(2).integers(0, VOCAB, TOKENS)
     (folder / "tokens.txt").write_text(" ".join(map(str, tokens)) + "\n")
     phi3()
+    granite(True)
+    granite(False)
+    gemma()
+    qwen("qwen2vl", 24, [1, 2, 1, 0])
+    qwen("qwen3vl", 25, [2, 2, 2, 0])
+    behind("olmo2", "olmo2", 26, whole=True)
+    behind("olmo2", "olmo3", 38, whole=True, window=20)
+    behind("exaone4", "exaone4", 27, whole=False)
+    behind("exaone4", "exaone4-window", 39, whole=False, window=20)
+    apertus()
+    glm4()
+    plain("seed_oss", 31, halves, bias=True, dim=8, norm="post_attention_norm")
+    plain("ernie4_5", 32, neighbours, dim=10, tied=True)
+    plain("internlm2", 33, neighbours)
+    plain("hunyuan-dense", 34, halves, dim=8, late=True, tied=True)
+    plain("arcee", 35, neighbours)
+    by_mean("starcoder2", 36, 8, biases=True)
+    by_mean("stablelm", 37, 4, biases=False)
