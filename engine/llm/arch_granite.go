@@ -8,7 +8,7 @@ import (
 // positions (NoPE).
 var granite = architecture{name: "granite", longRope: true, factors: true, plan: func(h *hparams) plan {
 	p := h.decoder(vector.RopeNorm)
-	p.embedding.scale, p.logits = h.factors.embedding, h.factors.logits
+	p.embedding.scale, p.logits = h.factors.embedding, 1/h.factors.logits
 	for i := range p.layers {
 		y := &p.layers[i]
 		if f := h.factors.branch; f != 1 {

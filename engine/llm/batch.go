@@ -31,6 +31,7 @@ type batch struct {
 type scratch struct {
 	k, v, att, gate []float32     // [rows of a block][...]
 	branch          []float32     // as above, of models whose branches have norms
+	input           []float32     // as above, of models whose networks stand beside the attention
 	mixing          mixing        // of models with experts
 	curve           curveJob      // of networks with a curve
 	mostBlock       int           // rows
@@ -152,6 +153,9 @@ func (s *scratch) reserve(m *model, rows int) {
 	q, kv, ffn := 0, 0, 0
 	s.mostBlock = rows
 	for i := range m.layers {
+		if m.layers[i].feed.beside {
+			grow(&s.input, rows*m.width)
+		}
 		a := &m.layers[i].attention
 		q, kv, ffn = max(q, a.heads*a.headDim), max(kv, a.kvHeads*a.headDim), max(ffn, m.layers[i].feed.width)
 	}

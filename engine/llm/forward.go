@@ -197,6 +197,9 @@ func (m *model) rotate(c *kernel.CPU, a *attention, b *batch, r block, x []float
 // attend: x += O softmax(scale Q K^T) V over the rows that each row sees.
 func (m *model) attend(c *kernel.CPU, kv *attend.KV, a *attention, b *batch, r block) {
 	m.look(c, kv, a, b, r)
+	if a.beside {
+		copy(b.input, r.of(b.x, m.width))
+	}
 	m.closeAttention(c, a, b, r, b.att)
 }
 
@@ -228,6 +231,9 @@ func (m *model) feedForward(c *kernel.CPU, f *feedForward, b *batch, r block) {
 		return
 	}
 	x, up := r.of(b.x, m.width), f.up.into(nil, false)
+	if f.beside {
+		x = b.input[:len(x)]
+	}
 	if f.plain {
 		up.Dst, up.Act = b.gate, f.act
 		m.products(c, x, r.rows(), f.norms.before, up)

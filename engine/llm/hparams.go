@@ -143,7 +143,7 @@ func (h *hparams) readFactors(m *metadata) {
 		return float32(v)
 	}
 	if h.arch.factors {
-		h.factors = factors{embedding: factor("embedding_scale"), branch: factor("residual_scale"), logits: 1 / factor("logit_scale")}
+		h.factors = factors{embedding: factor("embedding_scale"), branch: factor("residual_scale"), logits: factor("logit_scale")}
 		h.noRope = !m.flag("rope.scaling.finetuned", true)
 	}
 	if h.arch.curves {

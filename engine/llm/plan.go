@@ -86,6 +86,7 @@ type attentionPlan struct {
 	headNorm bool     // RMSNorm of each query and key head before rotation
 	rowNorm  normPlan // of all query heads of a row together, and of its key heads
 	normLate bool     // queries and keys are normed after rotation
+	beside   bool     // the network stands beside the attention, and gets what that gets
 	again    normPlan // of x and the branch's input, once the branch is closed: x = again(x + input)
 }
 
@@ -114,6 +115,7 @@ type feedForwardPlan struct {
 	width   int
 	act     vector.Activation
 	plain   bool  // without a gate
+	beside  bool  // as of the attention, with whose norm it begins
 	curve   xielu // instead of act, in a network without a gate
 	experts expertsPlan
 	bias    presence // ffn_{gate,up,down}.bias
@@ -158,6 +160,18 @@ func (h *hparams) normedByMean() plan {
 	for i := range p.layers {
 		y := &p.layers[i]
 		y.attention.norms, y.feed.norms = branchNorms{before: layerNorm}, branchNorms{before: layerNorm}
+	}
+	return p
+}
+
+// sideBySide is decoder with attention and network side by side behind one layer norm, and a factor of logits.
+func (h *hparams) sideBySide() plan {
+	p := h.decoder(vector.RopeNorm)
+	p.finalNorm, p.logits = plainNorm, h.factors.logits
+	for i := range p.layers {
+		y := &p.layers[i]
+		y.attention.norms, y.feed.norms = branchNorms{before: plainNorm}, branchNorms{before: plainNorm}
+		y.attention.beside, y.feed.beside = true, true
 	}
 	return p
 }

@@ -367,7 +367,11 @@ func (l *loader) feedNorm(at string) string {
 }
 
 func (l *loader) feed(f *feedForward, at string, h *hparams) {
-	l.norms(&f.norms, f.feedForwardPlan.norms, l.feedNorm(at), at+"post_ffw_norm", at+"layer_output_norm", h)
+	before := l.feedNorm(at)
+	if f.beside {
+		before = at + "attn_norm"
+	}
+	l.norms(&f.norms, f.feedForwardPlan.norms, before, at+"post_ffw_norm", at+"layer_output_norm", h)
 	switch {
 	case f.experts.count > 0:
 		l.mixture(f, at, h)

@@ -53,11 +53,12 @@ class Model:
     def rms(self, name, x):
         return x / np.sqrt((x * x).mean(-1, keepdims=True) + EPS) * self.tensor(name + ".weight", x.shape[-1], mean=1, spread=0.2)
 
-    def layer_norm(self, name, x):
+    def layer_norm(self, name, x, bias=True):
         x = x - x.mean(-1, keepdims=True)
         x = x / np.sqrt((x * x).mean(-1, keepdims=True) + EPS)
         n = x.shape[-1]
-        return x * self.tensor(name + ".weight", n, mean=1, spread=0.2) + self.tensor(name + ".bias", n, spread=0.2)
+        x = x * self.tensor(name + ".weight", n, mean=1, spread=0.2)
+        return x + self.tensor(name + ".bias", n, spread=0.2) if bias else x
 
     def split(self, x, heads):  # [heads][tokens][dim]
         return x.reshape(len(x), heads, -1).transpose(1, 0, 2)
@@ -320,6 +321,27 @@ def by_mean(arch, seed, dims, biases):
     m.save(m.logits(m.layer_norm("output_norm", x)))
 
 
+def cohere(arch, seed, window):
+    """Attention and network side by side behind one norm without a bias; with a window in all layers but the second, which is not rotated."""
+    m = Model(arch, arch, seed, width=32, heads=4, kv=2, layer_norm=True)
+    scale = f32(0.0625)
+    m.file.add_logit_scale(scale)
+    m.file.add_rope_scaling_type(gguf.RopeScalingType.NONE)
+    if window:
+        m.file.add_sliding_window(window)
+        m.file.add_sliding_window_pattern([i != 1 for i in range(LAYERS)])
+    x = m.embedding[tokens]
+    for i in range(LAYERS):
+        at = f"blk.{i}."
+        y = m.layer_norm(at + "attn_norm", x, bias=False)
+        q, k, v = m.qkv(at, y)
+        near = not window or i != 1
+        turn = neighbours if near else (lambda y: y)
+        a = m.attend(turn(m.split(q, m.heads)), turn(m.split(k, m.kv)), m.split(v, m.kv), window=window if window and near else TOKENS)
+        x = x + m.times(at + "attn_output", a, m.width) + m.gated(at, y, silu)
+    m.save(scale * m.logits(m.layer_norm("output_norm", x, bias=False), tied=True))
+
+
 if __name__ == "__main__":
     folder = pathlib.Path(sys.argv[1])
     folder.mkdir(exist_ok=True)
@@ -344,3 +366,5 @@ if __name__ == "__main__":
     plain("arcee", 35, neighbours)
     by_mean("starcoder2", 36, 8, biases=True)
     by_mean("stablelm", 37, 4, biases=False)
+    cohere("command-r", 40, window=None)
+    cohere("cohere2", 41, window=20)
