@@ -85,7 +85,7 @@ func TestStepsDoNotAllocate(t *testing.T) {
 						s.turn()
 					}
 					// The best of three counts: the runtime allocates too, now and then,
-					// and buffers still grow with the longest drafts so far.
+					// and buffers still grow with the longest drafts so far; where drafts are accepted, each sequence's list of blocks may grow.
 					least := math.Inf(1)
 					for range 3 {
 						least = min(least, testing.AllocsPerRun(1, func() {
@@ -94,7 +94,11 @@ func TestStepsDoNotAllocate(t *testing.T) {
 							}
 						}))
 					}
-					if least > float64(drafts) {
+					most := 0.0
+					if drafts > 0 {
+						most = float64(drafts + batch)
+					}
+					if least > most {
 						t.Errorf("%v allocations in 6 steps", least)
 					}
 					if n := s.sched.Stats().Running; n != batch {
