@@ -25,7 +25,7 @@ func folderFault(path string) error {
 		inside, _ := filepath.Rel(path, at)
 		switch {
 		case err != nil || at == path:
-			return nil
+			return nil //nolint:nilerr // what cannot be read is not listed
 		case seen == mostInFolder:
 			cut = true
 			return fs.SkipAll

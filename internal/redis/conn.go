@@ -125,17 +125,17 @@ func (c *conn) DoContext(ctx context.Context, name string, args ...any) (any, er
 		return nil, err
 	}
 	if name != "" {
-		return c.Conn.Do(name, args...)
+		return c.Do(name, args...)
 	}
 	for _, list := range args {
 		commands, _ := list.([]Command)
 		for i := range commands {
-			if err := c.Conn.Send(commands[i].Name, commands[i].Args...); err != nil {
+			if err := c.Send(commands[i].Name, commands[i].Args...); err != nil {
 				return nil, err
 			}
 		}
 	}
-	return c.Conn.Do("")
+	return c.Do("")
 }
 
 // ReceiveContext implements redigo.ConnWithContext.
@@ -143,7 +143,7 @@ func (c *conn) ReceiveContext(ctx context.Context) (any, error) {
 	if err := c.begin(ctx); err != nil {
 		return nil, err
 	}
-	return c.Conn.Receive()
+	return c.Receive()
 }
 
 // begin sets the deadline of a round trip.

@@ -48,7 +48,7 @@ type Pool struct {
 	broken atomic.Int64 // Unix nanoseconds; what was connected before is not used again: the server ended connections
 
 	// Connecting goes on where a caller's time is over: the next caller finds the connection.
-	alive context.Context
+	alive context.Context //nolint:containedctx // of the pool: it ends with Close
 	close context.CancelFunc
 	dials chan struct{} // held by those who connect
 	late  chan *conn    // connected too late for their callers

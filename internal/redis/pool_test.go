@@ -108,9 +108,7 @@ func (s *ownServer) serve(l net.Listener) {
 			if err != nil {
 				return
 			}
-			s.passed.Add(1)
-			go func() {
-				defer s.passed.Done()
+			s.passed.Go(func() {
 				defer near.Close()
 				far, err := net.Dial("unix", s.socket())
 				if err != nil {
@@ -122,7 +120,7 @@ func (s *ownServer) serve(l net.Listener) {
 					_ = far.Close()
 				}()
 				_, _ = io.Copy(near, far)
-			}()
+			})
 		}
 	}()
 }

@@ -21,7 +21,7 @@ import (
 )
 
 // infer asks the built-in trees over gRPC.
-func infer(s *servertest.Server, ctx context.Context, creds credentials.TransportCredentials) (*oip.ModelInferResponse, error) {
+func infer(ctx context.Context, s *servertest.Server, creds credentials.TransportCredentials) (*oip.ModelInferResponse, error) {
 	s.T.Helper()
 	conn, err := grpc.NewClient(s.Find(`"grpc":"(\S+?)"`, &s.Errs), grpc.WithTransportCredentials(creds))
 	if err != nil {
@@ -40,7 +40,7 @@ func infer(s *servertest.Server, ctx context.Context, creds credentials.Transpor
 
 func TestTheBuiltInTreesAnswerOverGRPC(t *testing.T) {
 	s := servertest.Start(t, func(c *configs.Config) { c.Server.GRPCAddress = "127.0.0.1:0" })
-	got, err := infer(s, t.Context(), insecure.NewCredentials())
+	got, err := infer(t.Context(), s, insecure.NewCredentials())
 	if err != nil || got.GetModelName() != defaultmodel.IrisName || len(got.GetRawOutputContents()) != len(got.GetOutputs()) {
 		t.Errorf("%v, %v", got, err)
 	}
@@ -57,17 +57,17 @@ func TestCallersOverGRPC(t *testing.T) {
 	over := func(file string) credentials.TransportCredentials {
 		return credentials.NewTLS(p.ClientTLS(file))
 	}
-	if _, err := infer(s, t.Context(), over("acme")); err != nil {
+	if _, err := infer(t.Context(), s, over("acme")); err != nil {
 		t.Errorf("the tenant's certificate: %v", err)
 	}
-	if _, err := infer(s, t.Context(), over("")); status.Code(err) != codes.Unauthenticated {
+	if _, err := infer(t.Context(), s, over("")); status.Code(err) != codes.Unauthenticated {
 		t.Errorf("no proof: %v", err)
 	}
 	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer sk-0123456789")
-	if _, err := infer(s, ctx, over("")); err != nil {
+	if _, err := infer(ctx, s, over("")); err != nil {
 		t.Errorf("a key: %v", err)
 	}
-	if _, err := infer(s, ctx, insecure.NewCredentials()); err == nil {
+	if _, err := infer(ctx, s, insecure.NewCredentials()); err == nil {
 		t.Error("plain text was answered")
 	}
 }

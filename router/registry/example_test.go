@@ -40,7 +40,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	defer held.Release() //nolint:errcheck // the process ends
+	defer held.Release() // the process ends
 	fmt.Println(held.Aliases, held.Files[0].Name, held.Digest != "")
 	// Output:
 	// [chat:v1] 22 bytes <nil>

@@ -17,6 +17,7 @@ func Example() {
 		d.Flag(true)
 		return fmt.Sprintf("%x", d.Sum(nil)[:4])
 	}
-	fmt.Println(of("stop", "word") == of("stop", "word"), of("stop", "word") == of("sto", "pword"))
+	first, again, other := of("stop", "word"), of("stop", "word"), of("sto", "pword")
+	fmt.Println(first == again, first == other)
 	// Output: true false
 }

@@ -19,7 +19,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	defer lane.Close(ctx) //nolint:errcheck // nothing runs any more
+	defer lane.Close(ctx) // nothing runs any more
 	models := classical.New(classical.Options{Lane: lane})
 	defer models.Close()
 	model, golden := defaultmodel.Iris()

@@ -27,7 +27,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	defer state.Close(s) //nolint:errcheck // the folder goes with it
+	defer state.Close(s) // the folder goes with it
 	k := keychain.Keychain{Config: c, Keys: s.Keys, Audit: s.Audit, Tenants: func(context.Context) (*tenant.Directory, error) { return tenant.NewDirectory(nil) }}
 	_, key, first, err := k.Create(ctx, "ann", keychain.Request{Tenant: "acme", Label: "laptop", Scope: "inference", Expires: "90d"})
 	fmt.Println(key.Tenant, key.Label, key.Scope, key.Expires.Sub(key.Created), first, err)

@@ -16,13 +16,13 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	defer f.Close() //nolint:errcheck // it was only read
+	defer f.Close() // it was only read
 	m, err := local.Load(c, f, local.Hooks{})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	defer m.Close() //nolint:errcheck // the process ends
+	defer m.Close() // the process ends
 	prompt, err := m.Render([]local.Message{{Role: "user", Content: "What is TTFT?"}})
 	if err != nil {
 		fmt.Println(err)

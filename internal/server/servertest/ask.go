@@ -117,6 +117,7 @@ type Completion struct {
 // Stream joins the text of a streamed chat; ended: the last event is [DONE].
 func (s *Server) Stream(body string) (text string, ended bool) {
 	s.T.Helper()
+	var all strings.Builder
 	for lines := bufio.NewScanner(s.Post("/v1/chat/completions", body).Body); lines.Scan(); {
 		data, isData := strings.CutPrefix(lines.Text(), "data: ")
 		switch {
@@ -129,11 +130,11 @@ func (s *Server) Stream(body string) (text string, ended bool) {
 				s.T.Fatalf("event %s: %v", data, err)
 			}
 			for _, c := range chunk.Choices {
-				text += c.Delta.Content
+				all.WriteString(c.Delta.Content)
 			}
 		}
 	}
-	return text, ended
+	return all.String(), ended
 }
 
 // AwaitMetric scrapes until the metrics hold a line.

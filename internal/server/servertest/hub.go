@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -85,7 +86,7 @@ func FakeHub(g *Gate, repository, file string, content []byte) http.Handler {
 	serve := func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Repo-Commit", revision)
 		w.Header().Set("X-Linked-Etag", `"`+digest+`"`)
-		w.Header().Set("X-Linked-Size", fmt.Sprint(len(content)))
+		w.Header().Set("X-Linked-Size", strconv.Itoa(len(content)))
 		w.Header().Set("ETag", `"`+digest+`"`)
 		if r.Method == http.MethodGet && r.Header.Get("Range") != "bytes=0-0" {
 			w = g.Half(w, r, len(content))

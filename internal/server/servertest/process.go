@@ -78,7 +78,7 @@ func (p *Process) Kill() {
 	if err := p.cmd.Process.Kill(); err != nil {
 		p.T.Fatal(err)
 	}
-	<-p.done
+	<-p.done      //nolint:errcheck // that it was killed
 	close(p.done) // End finds it ended
 }
 

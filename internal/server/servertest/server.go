@@ -75,7 +75,7 @@ func StartFrom(t *testing.T, from *Source, change func(*configs.Config)) *Server
 		t.Fatalf("%v\n%s", err, s.Errs.String())
 	}
 	go func() { s.done <- library.Run(ctx) }()
-	t.Cleanup(func() { s.End() })
+	t.Cleanup(func() { _ = s.End() })
 	select {
 	case <-library.Loaded():
 	case err := <-s.done:

@@ -14,7 +14,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	defer m.Close() //nolint:errcheck // what it could not settle ends with its lease
+	defer m.Close() // what it could not settle ends with its lease
 
 	acme := quota.Holder{Tenant: "acme", Limits: &quota.Limits{TokensPerMinute: 1000}}
 	grant, err := m.Reserve(acme, quota.Ask{Input: 200, Output: 500})

@@ -15,7 +15,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	defer s.Close() //nolint:errcheck // nothing is left to be written
+	defer s.Close() // nothing is left to be written
 
 	ctx := context.Background()
 	clicks := online.Table{Project: "shop", Entity: "user", View: "clicks", Fields: []string{"clicks_7d", "last_item"}, TTL: 24 * time.Hour}
