@@ -96,7 +96,6 @@ func spentOf(p *servertest.Process, key string) int64 {
 // budget, and both servers say how much it is.
 func TestABudgetOverTwoRunningWeirs(t *testing.T) {
 	reference.Slow(t)
-	t.Parallel() // most of it is waiting
 	const budget, long = 4000, 300
 	weirs, key := twoWeirs(t, budget)
 	var used atomic.Int64
@@ -136,7 +135,6 @@ func TestABudgetOverTwoRunningWeirs(t *testing.T) {
 // out the rest.
 func TestAWeirIsKilledAmidAnswersOfABudget(t *testing.T) {
 	reference.Slow(t)
-	t.Parallel() // most of it is waiting
 	const budget, streams, long = 8000, 4, 1500
 	weirs, key := twoWeirs(t, budget, "--quota-lease", "1s")
 	alive, dying := weirs[0], weirs[1]

@@ -24,6 +24,9 @@ import (
 // crashURL is the variable that makes the test binary a process to be killed.
 const crashURL = "WEIR_TEST_CRASH_URL"
 
+// auditedWrite is part of the names of writes to the audit log, the first kind of writeUntilKilled.
+const auditedWrite = "-0-"
+
 func TestMain(m *testing.M) {
 	if url := os.Getenv(crashURL); url != "" {
 		if err := writeUntilKilled(url); err != nil {
