@@ -15,9 +15,11 @@ import (
 func (m *Manager) Prepare(ctx context.Context, specs []Spec) (commit, abandon func(), err error) {
 	table := make(map[string]*name)
 	var fresh []*Version
+	due := make([]*Version, len(specs)) // by spec: what is to be in memory now
 	m.mu.Lock()
-	for _, spec := range specs {
+	for i, spec := range specs {
 		v := m.names[spec.Name].same(&spec)
+		starts := (spec.When == Startup || spec.When == Eager) && (v == nil || v.spec.When != spec.When)
 		if v == nil {
 			v = &Version{manager: m, spec: spec, keeps: spec.kept(), reading: make(chan struct{}, 1)}
 			fresh = append(fresh, v)
@@ -28,24 +30,33 @@ func (m *Manager) Prepare(ctx context.Context, specs []Spec) (commit, abandon fu
 			n = new(name)
 			table[spec.Name] = n
 		}
-		n.versions = append(n.versions, v)
+		n.list(v, &spec)
+		if starts {
+			due[i] = v
+		}
+	}
+	for i, spec := range specs {
+		if n := table[spec.Name]; m.succeeds(spec.Name, n) && n.choice().spec.Key == spec.Key {
+			due[i] = n.choice()
+		}
 	}
 	m.mu.Unlock()
 	abandon = func() { m.abandon(fresh) }
 	var errs []error
-	for _, v := range fresh {
-		if v.spec.When != Startup && v.spec.When != Eager && !m.succeeds(table[v.spec.Name], v) {
+	for i, v := range due {
+		if v == nil {
 			continue
 		}
+		when := specs[i].When
 		if ctx.Err() != nil {
 			errs = append(errs, context.Cause(ctx))
 			break
 		}
 		err := m.bring(ctx, v)
-		if v.spec.When == Eager && errors.Is(err, ErrNoRoom) {
+		if when == Eager && errors.Is(err, ErrNoRoom) {
 			continue // a request loads it, once there is room
 		}
-		if errs = append(errs, err); err != nil && v.spec.When != Eager { // those are small: what is wrong with all is said at once
+		if errs = append(errs, err); err != nil && when != Eager { // those are small: what is wrong with all is said at once
 			break
 		}
 	}
@@ -56,13 +67,11 @@ func (m *Manager) Prepare(ctx context.Context, specs []Spec) (commit, abandon fu
 	return func() { m.replace(table, specs, fresh) }, abandon, nil
 }
 
-// succeeds reports whether a version is to take over from one that is in memory: then it
-// is loaded and checked before, whatever it says.
-func (m *Manager) succeeds(n *name, v *Version) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	old := m.names[v.spec.Name]
-	return n.choice() == v && old != nil && old.current.state == loaded
+// succeeds reports whether the choice for a name is new and is to take over from a version that is in memory: then it
+// is loaded and checked before, whatever it says. The caller holds mu.
+func (m *Manager) succeeds(id string, n *name) bool {
+	old := m.names[id]
+	return old != nil && old.configured != n.choice().spec.Key && old.current.state == loaded
 }
 
 func (m *Manager) abandon(fresh []*Version) {

@@ -14,6 +14,8 @@ import (
 // name is what requests ask for.
 type name struct {
 	versions   []*Version // in the configuration's order
+	chosen     int        // of versions, the one that the configuration wants to answer
+	wanted     bool       // the choice is neither Never nor a candidate
 	current    *Version   // answers
 	last       *Version   // answered before; nil: none
 	configured string     // key of the version that the configuration chose last
@@ -109,11 +111,17 @@ func (m *Manager) keeps(n *name, v *Version) bool {
 	return m.opts.KeepLast || slices.Contains(n.versions, v)
 }
 
-// choice is the version that the configuration wants to answer.
-func (n *name) choice() *Version {
-	i := slices.IndexFunc(n.versions, func(v *Version) bool { return v.spec.When != Never && !v.spec.Candidate })
-	return n.versions[max(i, 0)]
+// list appends a version that the configuration lists as spec, which the version does not say yet. The first that is neither Never nor a
+// candidate is the choice, or else the first.
+func (n *name) list(v *Version, spec *Spec) {
+	if spec.When != Never && !spec.Candidate && !n.wanted {
+		n.chosen, n.wanted = len(n.versions), true
+	}
+	n.versions = append(n.versions, v)
 }
+
+// choice is the version that the configuration wants to answer.
+func (n *name) choice() *Version { return n.versions[n.chosen] }
 
 // Choice is the label of the version that the configuration wants to answer for a name; false: there is no such name.
 func (m *Manager) Choice(model string) (label string, ok bool) {

@@ -287,6 +287,36 @@ func TestMoveAndRollback(t *testing.T) {
 	})
 }
 
+// A configuration that lists the same versions for other times moves the name, and loads what is to be there from the start.
+func TestPrepareWithOtherTimes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, Options{})
+		defer b.manager.Close()
+		for i, c := range []struct {
+			one, two When
+			want     string
+			loaded   int // versions that a request finds in memory
+		}{{Startup, Never, "1", 1}, {Never, Startup, "2", 2}, {Startup, Never, "1", 2}, {Startup, Startup, "1", 2}} {
+			if err := b.put(b.spec("a", "1", 10, c.one), b.spec("a", "2", 10, c.two)); err != nil {
+				t.Fatal(err)
+			}
+			begun := time.Now()
+			if b.asked("a", c.want); time.Since(begun) != 0 {
+				t.Errorf("configuration %d: the version that answers was not loaded before", i)
+			}
+			if got := int(b.memory.Load() / 10); got != c.loaded {
+				t.Errorf("configuration %d: %d versions in memory, want %d", i, got, c.loaded)
+			}
+		}
+		first, second := b.spec("a", "1", 10, Startup), b.spec("a", "2", 10, Startup)
+		first.Candidate = true
+		if err := b.put(first, second); err != nil {
+			t.Fatal(err)
+		}
+		b.asked("a", "2")
+	})
+}
+
 // A new configuration is loaded beside the old one and takes over in one step; what does
 // not load changes nothing.
 func TestPrepare(t *testing.T) {
