@@ -138,7 +138,7 @@ func (c *call) score() *api.Error {
 			answer.Set("X-Weir-Quota", "local")
 		}
 	})
-	if c.spared {
+	if c.failedOver {
 		answer.Del("X-Weir-Arm")
 		c.label(answer.Set)
 	}

@@ -61,7 +61,7 @@ func (r *remote) infer(ctx context.Context, q *oip.ModelInferRequest) (*oip.Mode
 			r.head.Set("x-weir-quota", "local")
 		}
 	})
-	if r.spared {
+	if r.failedOver {
 		r.head.Delete("x-weir-arm")
 		r.label(func(name, value string) { r.head.Set(strings.ToLower(name), value) })
 	}

@@ -20,23 +20,23 @@ import (
 type job struct {
 	*edge.Exchange
 
-	id        string // the client's name for the request, or ours: in the answer, in logs, traces and rollouts
-	named     bool   // id is the client's
-	endpoint  string // for hooks
-	asked     string // the client's name of the model
-	predictor router.Predictor
-	about     *router.Description
-	p         router.Prediction
-	warnings  []string
-	pinned    bool             // the request names its version
-	user      string           // whom the request is about, by what the client says; "": it does not say
-	stickyKey router.StickyKey // that the version was last chosen by
-	arm       router.Arm       // of the rollout that chose the version
-	started   bool             // OnRequestStart has seen it
-	ran       bool             // the version has had the request
-	spared    bool             // the candidate of a rollout has failed it: the stable version has it in its place
-	parsed    time.Time
-	computed  time.Time // the answer was there
+	id         string // the client's name for the request, or ours: in the answer, in logs, traces and rollouts
+	named      bool   // id is the client's
+	endpoint   string // for hooks
+	asked      string // the client's name of the model
+	predictor  router.Predictor
+	about      *router.Description
+	p          router.Prediction
+	warnings   []string
+	pinned     bool             // the request names its version
+	user       string           // whom the request is about, by what the client says; "": it does not say
+	stickyKey  router.StickyKey // that the version was last chosen by
+	arm        router.Arm       // of the rollout that chose the version
+	started    bool             // OnRequestStart has seen it
+	ran        bool             // the version has had the request
+	failedOver bool             // the candidate of a rollout has failed it: the stable version has it in its place
+	parsed     time.Time
+	computed   time.Time // the answer was there
 }
 
 // describe adds to what is told of a refusal what the job knows of its request.
@@ -70,7 +70,7 @@ func (s *Server) predict(ctx context.Context, j *job, remaining func(quota.Remai
 	defer s.running.Leave()
 	notes := j.p.Notes
 	fault := s.predictBy(ctx, j, remaining)
-	if fault != nil && s.spares(j, fault) {
+	if fault != nil && s.failsOver(j, fault) {
 		j.p.Outputs, j.p.Notes = nil, notes
 		return s.predictBy(ctx, j, remaining)
 	}

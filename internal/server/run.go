@@ -83,7 +83,7 @@ func (s *Server) opened(ctx context.Context, say func() error) error {
 func (s *Server) announce() error {
 	plan := s.plan
 	first := plan[0].record.Name
-	block := readiness{model: first, info: s.languages.current(first), url: s.ports.apiURL(), chats: true,
+	block := banner{model: first, info: s.languages.current(first), url: s.ports.apiURL(), chats: true,
 		keyed: !s.callers.authenticator.Open(), classical: s.predictors.names()}
 	if r := s.languages.answering(first); r != nil {
 		block.chats = r.Template.Template != nil

@@ -12,8 +12,8 @@ import (
 	"weir/internal/unit"
 )
 
-// readiness is what the block at the end of loading tells.
-type readiness struct {
+// banner is what the block at the end of loading tells.
+type banner struct {
 	model   string
 	info    llm.Info
 	url     string // of the API
@@ -26,7 +26,7 @@ type readiness struct {
 }
 
 // print writes one block: what is served where, what fits, and a first call.
-func (r readiness) print(w io.Writer) error {
+func (r banner) print(w io.Writer) error {
 	var b strings.Builder
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(&b, "  %-9s %s\n", name, fmt.Sprintf(format, args...))
@@ -68,7 +68,7 @@ type firstCall struct {
 }
 
 // curl is a first call to paste into a shell.
-func (r readiness) curl() string {
+func (r banner) curl() string {
 	path, call := "/v1/completions", firstCall{Model: r.model, Prompt: "Hello"}
 	switch {
 	case r.info.Scores > 0:
