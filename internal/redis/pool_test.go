@@ -31,7 +31,7 @@ type ownServer struct {
 	folder string
 	more   []string
 	cmd    *exec.Cmd
-	passed sync.WaitGroup // connections of serve
+	passed sync.RWMutex // held for reading by each connection that is passed on
 }
 
 func startServer(t *testing.T, more ...string) *ownServer {
@@ -99,6 +99,12 @@ func (s *ownServer) proxy() string {
 	return l.Addr().String()
 }
 
+// allPassed returns when all connections that are passed on have ended.
+func (s *ownServer) allPassed() {
+	s.passed.Lock()
+	defer s.passed.Unlock()
+}
+
 // serve passes what comes to a port on to the server.
 func (s *ownServer) serve(l net.Listener) {
 	s.t.Cleanup(func() { _ = l.Close() })
@@ -108,7 +114,9 @@ func (s *ownServer) serve(l net.Listener) {
 			if err != nil {
 				return
 			}
-			s.passed.Go(func() {
+			s.passed.RLock()
+			go func() {
+				defer s.passed.RUnlock()
 				defer near.Close()
 				far, err := net.Dial("unix", s.socket())
 				if err != nil {
@@ -120,7 +128,7 @@ func (s *ownServer) serve(l net.Listener) {
 					_ = far.Close()
 				}()
 				_, _ = io.Copy(near, far)
-			})
+			}()
 		}
 	}()
 }
@@ -219,7 +227,7 @@ func TestRestartedServer(t *testing.T) {
 				t.Fatalf("%d idle connections", p.idle.IdleCount())
 			}
 			s.kill()
-			s.passed.Wait()
+			s.allPassed()
 			s.start()
 			if name == "unix" || runtime.GOOS != "linux" {
 				if _, err := p.Do(t.Context(), "PING"); err == nil {
