@@ -16,6 +16,7 @@ type architecture struct {
 	experts   bool // some networks of its models may be mixtures of experts
 	longRope  bool // its files may have frequencies of their own for long texts, see loader.divisors
 	trained   int  // the window that its models were trained with, where files do not tell it; 0 is none
+	period    int  // every period-th layer of its models has no window, where files do not tell it
 	factors   bool // its files have factors, see hparams.readFactors
 	curves    bool // its networks have an activation with parameters of their own, see curve.go
 	sections  bool // rope.dimension_sections are of images, and one rotation for texts

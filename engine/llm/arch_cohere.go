@@ -5,7 +5,7 @@ package llm
 var commandR = architecture{name: "command-r", layerNorm: true, factors: true, plan: func(h *hparams) plan { return h.sideBySide() }}
 
 // cohere2 covers Command R7B and Command A: command-r whose layers see a window in three of four cases; the others know no positions (NoPE).
-var cohere2 = architecture{name: "cohere2", layerNorm: true, factors: true, trained: 4096, plan: func(h *hparams) plan {
+var cohere2 = architecture{name: "cohere2", period: 4, layerNorm: true, factors: true, trained: 4096, plan: func(h *hparams) plan {
 	p := h.sideBySide()
 	h.within(&p, h.windowed)
 	for i := range p.layers {

@@ -2,7 +2,7 @@ package llm
 
 // exaone4 covers EXAONE 4: branches are normed behind instead of before, and each query and key head. Three of four layers of the 32B
 // see a window; the others know no positions (NoPE).
-var exaone4 = architecture{name: "exaone4", plan: func(h *hparams) plan {
+var exaone4 = architecture{name: "exaone4", period: 4, plan: func(h *hparams) plan {
 	p := h.normedBehind()
 	h.within(&p, h.windowed)
 	for i := range p.layers {

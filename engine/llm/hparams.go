@@ -170,8 +170,8 @@ func readTemper(m *metadata, original int) temper {
 // readEncoder reads the keys that text encoders have.
 func (h *hparams) readEncoder(m *metadata) {
 	h.window = cmp.Or(m.count("attention.sliding_window"), h.arch.trained)
-	h.local = h.rope
-	h.local.base, h.local.scaling, h.local.factor = m.number("rope.freq_base_swa", 10000), "", 1
+	h.local = h.rope.unscaled()
+	h.local.base = m.number("rope.freq_base_swa", 10000)
 	h.pattern = m.windowPattern(h.depth)
 	h.scoreCap, h.finalCap = m.cap("attn_logit_softcapping"), m.cap("final_logit_softcapping")
 	if n, ok, err := m.f.Uint("tokenizer.ggml.token_type_count"); err == nil && ok {

@@ -185,16 +185,15 @@ func (h *hparams) within(p *plan, local func(layer int) bool) {
 	}
 }
 
-// windowed reports whether a layer has a window: as the file says, or all except every fourth.
+// windowed reports whether a layer has a window: as the file says, or else all have one except every period-th of the architecture.
 func (h *hparams) windowed(layer int) bool {
-	const period = 4
 	switch {
 	case h.window == 0:
 		return false
 	case h.pattern != nil:
 		return h.pattern[layer]
 	}
-	return (layer+1)%period != 0
+	return (layer+1)%h.arch.period != 0
 }
 
 // layersOf is a plan of layers that are alike, whose attention uses the first
