@@ -8,8 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"weir/internal/store/storetest"
+
 	"weir/bench"
-	"weir/internal/server/servertest"
 )
 
 // drilled runs weir drill to its end, as a person does. The regions share a pepper.
@@ -49,7 +50,7 @@ func TestADrillOfTwoRegions(t *testing.T) {
 	t.Parallel() // most of it is waiting
 	stores := map[string][]string{"backups": {"--backup-interval", "50ms"}}
 	if os.Getenv("WEIR_TEST_POSTGRES") != "" {
-		stores["postgres"] = []string{"--store", servertest.PostgresSchema(t)}
+		stores["postgres"] = []string{"--store", storetest.Postgres(t)}
 	}
 	for name, flags := range stores {
 		t.Run(name, func(t *testing.T) {
@@ -81,7 +82,7 @@ func TestADrillOfTheStore(t *testing.T) {
 		t.Skip("starts several processes")
 	}
 	t.Parallel()
-	r := drilled(t, "--fault", "store", "--store", servertest.PostgresSchema(t), "--store-restart", "echo restarted")
+	r := drilled(t, "--fault", "store", "--store", storetest.Postgres(t), "--store-restart", "echo restarted")
 	for _, row := range r.Rows {
 		if row.Lost > 0 && !strings.HasPrefix(row.What, "usage") {
 			t.Errorf("%+v", row)

@@ -34,7 +34,7 @@ func TestChangesOfAServerAreAudited(t *testing.T) {
 	key := servertest.NewKey(t, url, keychain.Request{Tenant: "ops", Scope: "admin"})
 	from := &servertest.Source{}
 	s := servertest.StartFrom(t, from, func(c *configs.Config) { c.Store.URL = url })
-	const secret = "a-key-that-nobody-may-see"
+	const secret = "a-key-that-none-may-see"
 	from.Change(func(c *configs.Config) { c.Log.Level, c.API.APIKeys = "warn", []string{secret} }, nil)
 	for path, want := range map[string]int{"/admin/reload": 200, "/admin/tenants/acme/forget": 404, "/admin/tenants/a%20b/forget": 400} {
 		if got := s.AdminStatus(http.MethodPost, path, key); got != want {

@@ -74,7 +74,7 @@ func TestBatchesOfTenants(t *testing.T) {
 		if status, answer := s.CallJSON(method, path, other, "application/json", http.NoBody); status != 404 {
 			t.Errorf("another tenant's %s: %d %v", path, status, answer)
 		}
-		if status, _ := s.CallJSON(method, path, "weir_nobody", "application/json", http.NoBody); status != 401 {
+		if status, _ := s.CallJSON(method, path, "weir_unknown", "application/json", http.NoBody); status != 401 {
 			t.Errorf("without a key %s: %d", path, status)
 		}
 	}

@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/store/storetest"
+
 	"weir/api/admin"
 	"weir/configs"
 	"weir/internal/defaultmodel"
@@ -119,7 +121,7 @@ func TestDeploymentsOfRegistriesAndHubs(t *testing.T) {
 
 func killedAmidPulls(t *testing.T, g *servertest.Gate, version, digest string, environment ...string) {
 	t.Helper()
-	store := servertest.PostgresSchema(t)
+	store := storetest.Postgres(t)
 	t.Parallel()
 	folders := []string{t.TempDir(), t.TempDir(), t.TempDir()}
 	start := func(i int) *servertest.Process {

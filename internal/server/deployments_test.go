@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/store/storetest"
+
 	"weir/api/admin"
 	"weir/configs"
 	"weir/internal/defaultmodel"
@@ -85,7 +87,7 @@ func TestADeploymentOutlivesServers(t *testing.T) {
 		t.Skip("starts several processes")
 	}
 	t.Parallel()
-	url := servertest.PostgresSchema(t)
+	url := storetest.Postgres(t)
 	hub := newSlowHub(t)
 	folders := []string{t.TempDir(), t.TempDir(), t.TempDir()}
 	start := func(i int) *servertest.Process {
@@ -158,7 +160,7 @@ func TestManyDeploymentsAtOnce(t *testing.T) {
 	})
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
-		url := servertest.PostgresSchema(t)
+		url := storetest.Postgres(t)
 		manyDeployments(t, servertest.StartProcess(t, 1024, servertest.Peppered, "--store", url, "--models-dir", t.TempDir()), servertest.StartProcess(t, 1024, servertest.Peppered, "--store", url, "--models-dir", t.TempDir()))
 	})
 }
@@ -221,15 +223,15 @@ func TestDeploymentsAreChanged(t *testing.T) {
 		{`{"modelId": "chat", "version": "builtin", "resources": {"gpu": 1}}`, nil, http.StatusBadRequest, "deployment.resources.gpu"},
 		{`{"modelId": "weir-iris", "version": "1", "resources": {"maxSequences": 8}}`, nil, http.StatusBadRequest, "resources (max_num_seqs)"},
 		{`{"model": "chat", "candidate": "2"}`, nil, http.StatusConflict, "a deployment decides"},
-		{`{"modelId": "nobody", "version": "v9"}`, nil, http.StatusCreated, `"nobody"`},
+		{`{"modelId": "unserved", "version": "v9"}`, nil, http.StatusCreated, `"unserved"`},
 	} {
 		if status, text := p.ChangeDeployment(http.MethodPost, "", c.body, c.header...); status != c.status || !strings.Contains(text, c.want) {
 			t.Errorf("%s %q: %d %s; want %d %s", c.body, c.header, status, text, c.status, c.want)
 		}
 	}
 	p.AwaitDeployment("chat", readyOn(p))
-	p.AwaitDeployment("nobody", func(v *admin.DeploymentView) bool {
-		return v.State == deployment.Unserved && len(v.Why) == 1 && strings.Contains(v.Why[0], "weir models import FILE nobody:v9")
+	p.AwaitDeployment("unserved", func(v *admin.DeploymentView) bool {
+		return v.State == deployment.Unserved && len(v.Why) == 1 && strings.Contains(v.Why[0], "weir models import FILE unserved:v9")
 	})
 	if status, _, text := p.ChangeModel("alias", "chat", "builtin"); status != http.StatusConflict {
 		t.Errorf("an operator moves a name that a deployment decides: %d %s", status, text)
@@ -316,7 +318,7 @@ func TestResourcesOfAConfiguredVersion(t *testing.T) {
 func TestARouterFollowsDeployments(t *testing.T) {
 	reference.Slow(t)
 	t.Parallel()
-	url := servertest.PostgresSchema(t)
+	url := storetest.Postgres(t)
 	one, two := servertest.StartProcess(t, 1024, servertest.Peppered, "--store", url), servertest.StartProcess(t, 1024)
 	config := filepath.Join(t.TempDir(), "weir.yml")
 	text := fmt.Sprintf("models:\n  - {name: chat, version: \"1\", replicas: [{url: %q, model: weir-default}]}\n  - {name: chat, version: \"2\", load: never, replicas: [{url: %q, model: weir-default}]}\n", one.API, two.API)
@@ -353,7 +355,7 @@ func TestTwoOfThreeRoutersAreKilled(t *testing.T) {
 		t.Skip("takes the leases of killed processes")
 	}
 	t.Parallel()
-	url := servertest.PostgresSchema(t)
+	url := storetest.Postgres(t)
 	replica := servertest.StartProcess(t, 1024)
 	config := filepath.Join(t.TempDir(), "weir.yml")
 	text := "models:\n"
@@ -414,7 +416,7 @@ func TestARolloutOverServers(t *testing.T) {
 		t.Skip("starts several processes")
 	}
 	t.Parallel()
-	url := servertest.PostgresSchema(t)
+	url := storetest.Postgres(t)
 	folders := []string{t.TempDir(), t.TempDir(), t.TempDir()}
 	start := func(i int) *servertest.Process {
 		return servertest.StartProcess(t, 1024, servertest.Peppered, "--store", url, "--models-dir", folders[i])

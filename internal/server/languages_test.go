@@ -123,7 +123,7 @@ func TestSeveralModels(t *testing.T) {
 		t.Errorf("a model that was loaded again: %d", status)
 	}
 	for action, want := range map[string]int{"load": http.StatusNotFound, "explode": http.StatusBadRequest, "rollback": http.StatusNotFound} {
-		if status, _, body := s.ChangeModel(action, "nobody", ""); status != want {
+		if status, _, body := s.ChangeModel(action, "unknown", ""); status != want {
 			t.Errorf("%s: %d %s, want %d", action, status, body, want)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"weir/internal/server/servertest"
+	"weir/internal/store/storetest"
 	"weir/router/rollout"
 )
 
@@ -16,7 +17,7 @@ func TestOutcomesReachTheServerThatAnswered(t *testing.T) {
 	t.Parallel()
 	for name, url := range map[string]func(t *testing.T) string{
 		"sqlite":   func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "weir.db") },
-		"postgres": servertest.PostgresSchema,
+		"postgres": func(t *testing.T) string { return storetest.Postgres(t) },
 	} {
 		t.Run(name, func(t *testing.T) { testOutcomesReach(t, url(t)) })
 	}

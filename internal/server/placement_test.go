@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/store/storetest"
+
 	"weir/api/admin"
 	"weir/internal/server/servertest"
 	"weir/router/deployment"
@@ -70,7 +72,7 @@ func TestPlacementAndDiscovery(t *testing.T) {
 		t.Skip("waits for the lease of a killed server")
 	}
 	t.Parallel()
-	url := servertest.PostgresSchema(t)
+	url := storetest.Postgres(t)
 	start := func(flags ...string) *servertest.Process {
 		return servertest.StartProcessWith(t, servertest.BriefLease, 1024, append([]string{servertest.Peppered, "--store", url, "--models-dir", t.TempDir()}, flags...)...)
 	}
@@ -218,7 +220,7 @@ func TestPlacementOnASlowStore(t *testing.T) {
 		t.Skip("each statement takes a twentieth of a second")
 	}
 	t.Parallel() // most of it is waiting
-	fast := servertest.PostgresSchema(t)
+	fast := storetest.Postgres(t)
 	u, err := url.Parse(fast)
 	if err != nil {
 		t.Fatal(err)

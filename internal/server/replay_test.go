@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/store/storetest"
+
 	"weir/internal/reference"
 	"weir/internal/server/servertest"
 )
@@ -101,7 +103,7 @@ func TestKilledAmidIdempotentRequests(t *testing.T) {
 	}
 	t.Run("sqlite", func(t *testing.T) { killAmidRequests(t, "sqlite:"+filepath.Join(t.TempDir(), "weir.db")) })
 	t.Run("postgres", func(t *testing.T) {
-		killAmidRequests(t, servertest.PostgresSchema(t), "--key-pepper", "thirty-two bytes that all weirs share")
+		killAmidRequests(t, storetest.Postgres(t), "--key-pepper", "thirty-two bytes that all weirs share")
 	})
 }
 

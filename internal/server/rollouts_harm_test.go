@@ -323,7 +323,7 @@ func TestOutcomesOverHTTP(t *testing.T) {
 		r.Body.Close()
 		return r.StatusCode
 	}
-	for body, want := range map[string]int{`{"id": "chatcmpl-nobody", "thumbs": "up"}`: http.StatusNotFound, `{"id": "x", "thumbs": 7}`: http.StatusBadRequest, `nothing`: http.StatusBadRequest} {
+	for body, want := range map[string]int{`{"id": "chatcmpl-unknown", "thumbs": "up"}`: http.StatusNotFound, `{"id": "x", "thumbs": 7}`: http.StatusBadRequest, `nothing`: http.StatusBadRequest} {
 		for _, at := range []string{s.API, s.Admin} {
 			if got := tell(at, body); got != want {
 				t.Errorf("%s: %d", body, got)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"weir/internal/server/servertest"
+	"weir/internal/store/storetest"
 	"weir/router/rollout"
 )
 
@@ -20,7 +21,7 @@ func TestARolloutIsOneServers(t *testing.T) {
 	t.Parallel()
 	for name, url := range map[string]func(t *testing.T) string{
 		"sqlite":   func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "weir.db") },
-		"postgres": servertest.PostgresSchema,
+		"postgres": func(t *testing.T) string { return storetest.Postgres(t) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/store/storetest"
+
 	"weir/internal/server/servertest"
 )
 
@@ -20,7 +22,7 @@ func TestAKeyHasOneAnswerWhateverDies(t *testing.T) {
 		requests, faults = 12, 2
 	}
 	t.Parallel()
-	url := servertest.PostgresSchema(t)
+	url := storetest.Postgres(t)
 	start := func() *servertest.Process {
 		return servertest.StartProcessWith(t, servertest.BriefLease, 1024, servertest.Peppered, "--store", url)
 	}

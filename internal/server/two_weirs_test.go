@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/store/storetest"
+
 	"weir/internal/reference"
 	"weir/internal/server/keychain"
 	"weir/internal/server/servertest"
@@ -65,7 +67,7 @@ func streamed(p *servertest.Process, key string, most int, got func()) (tokens i
 // twoWeirs are two processes on one store and one Redis, and a key whose budget is never exceeded.
 func twoWeirs(t *testing.T, budget int, flags ...string) (weirs []*servertest.Process, key string) {
 	t.Helper()
-	url := servertest.PostgresSchema(t)
+	url := storetest.Postgres(t)
 	t.Setenv("WEIR_KEY_PEPPER", strings.Repeat("pepper of a test", 3))
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	key = servertest.NewKey(t, url, keychain.Request{Tenant: "two", Terms: fmt.Appendf(nil, `{"limits":{"daily_tokens":%d,"enforcement":"strict"}}`, budget)})

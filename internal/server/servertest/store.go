@@ -3,10 +3,8 @@ package servertest
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"database/sql"
 	"fmt"
-	"net/url"
 	"os"
 	"strings"
 	"testing"
@@ -14,7 +12,6 @@ import (
 
 	"weir/api/tenant"
 	"weir/configs"
-	"weir/internal/reference"
 	"weir/internal/server/keychain"
 	"weir/internal/server/state"
 )
@@ -47,34 +44,6 @@ var DeleteEntries = []string{
 BEGIN
 	SELECT RAISE(ABORT, 'entries of the audit log are never removed');
 END`,
-}
-
-// PostgresSchema makes a schema of the test's own, and returns its URL.
-func PostgresSchema(t *testing.T) string {
-	t.Helper()
-	server := reference.Postgres.Get(t)
-	db, err := sql.Open("pgx", server)
-	if err != nil {
-		t.Fatal(err)
-	}
-	schema := "weir_test_" + strings.ToLower(rand.Text())
-	if _, err := db.Exec("CREATE SCHEMA " + schema); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if _, err := db.Exec("DROP SCHEMA " + schema + " CASCADE"); err != nil {
-			t.Error(err)
-		}
-		db.Close()
-	})
-	u, err := url.Parse(server)
-	if err != nil {
-		t.Fatal(err)
-	}
-	query := u.Query()
-	query.Set("search_path", schema)
-	u.RawQuery = query.Encode()
-	return u.String()
 }
 
 // storeAt are the settings of the store at a URL, with the secrets of the environment.
