@@ -36,7 +36,7 @@ func TestRolloutOfALanguageModel(t *testing.T) {
 	}
 	s := servertest.Start(t, configure)
 	for body, want := range map[string]int{
-		`{"model": "unknown", "candidate": "2"}`:                                                          http.StatusNotFound,
+		`{"model": "unknown", "candidate": "2"}`:                                                         http.StatusNotFound,
 		`{"model": "chat", "candidate": "9"}`:                                                            http.StatusNotFound,
 		`{"model": "chat", "candidate": "1"}`:                                                            http.StatusBadRequest,
 		`{"model": "chat", "candidate": "2", "percent": 5}`:                                              http.StatusBadRequest,
