@@ -1,0 +1,318 @@
+package llm
+
+import (
+	"fmt"
+	"strings"
+
+	"weir/engine/gguf"
+	"weir/engine/kernel/weight"
+	"weir/internal/inference"
+)
+
+// loader collects what a model wants from a file, then reads it all. The
+// first error sticks.
+type loader struct {
+	f       *gguf.File
+	exact   func(tensor string) bool                 // whether a matrix is held as float32, whatever its type; nil: none is
+	pairs   func(tensor *gguf.Tensor, cols int) bool // whether a matrix is held for products of bfloat16; nil: none is
+	wants   []want
+	claimed map[string]bool
+	err     error
+}
+
+// want is one tensor, or some rows of it, and where it goes.
+type want struct {
+	tensor     *gguf.Tensor
+	first      int // row of the tensor
+	rows, cols int
+	held       gguf.Type       // of the matrix in memory: the tensor's, or F32
+	paired     bool            // for products of bfloat16, instead
+	matrix     **weight.Matrix // or
+	vector     *[]float32
+	memory     []byte // in the arena
+}
+
+func (l *loader) fail(format string, args ...any) {
+	if l.err == nil {
+		l.err = fmt.Errorf("%w: "+format, append([]any{ErrModel}, args...)...)
+	}
+}
+
+// find looks a tensor up and checks its shape, dims in ggml's order.
+func (l *loader) find(name string, p presence, dims ...int) *gguf.Tensor {
+	if p == absent || l.err != nil {
+		return nil
+	}
+	t, ok := l.f.Tensor(name)
+	if !ok {
+		if p == required {
+			l.fail("tensor %s is missing", name)
+		}
+		return nil
+	}
+	l.claimed[name] = true
+	if err := t.CheckSupported(); err != nil {
+		l.fail("%w", err)
+		return nil
+	}
+	match := len(t.Dims) == len(dims)
+	for i := range min(len(dims), len(t.Dims)) {
+		match = match && t.Dims[i] == uint64(dims[i])
+	}
+	if !match {
+		l.fail("tensor %s has shape %v, the metadata make it %v", name, t.Dims, dims)
+		return nil
+	}
+	return t
+}
+
+// matrix wants a [rows][cols] weight.
+func (l *loader) matrix(dst **weight.Matrix, name string, p presence, rows, cols int) {
+	if t := l.find(name, p, cols, rows); t != nil {
+		l.wants = append(l.wants, l.want(t, 0, rows, cols, dst))
+	}
+}
+
+// want is a matrix of the rows of a tensor from first on, in the type that it has in memory.
+func (l *loader) want(t *gguf.Tensor, first, rows, cols int, dst **weight.Matrix) want {
+	w := want{tensor: t, first: first, rows: rows, cols: cols, held: t.Type, matrix: dst}
+	switch {
+	case l.exact != nil && l.exact(t.Name):
+		w.held = gguf.TypeF32
+	case l.pairs != nil && l.pairs(t, cols):
+		w.held, w.paired = gguf.TypeBF16, true
+	}
+	return w
+}
+
+// vector wants n values as floats, whatever their stored type.
+func (l *loader) vector(dst *[]float32, name string, p presence, n int) {
+	if t := l.find(name, p, n); t != nil {
+		l.wants = append(l.wants, want{tensor: t, rows: 1, cols: n, vector: dst})
+	}
+}
+
+// table wants a [rows][cols] weight as floats.
+func (l *loader) table(dst *[]float32, name string, rows, cols int) {
+	if t := l.find(name, required, cols, rows); t != nil {
+		l.wants = append(l.wants, want{tensor: t, rows: rows, cols: cols, vector: dst})
+	}
+}
+
+func (l *loader) linear(dst *linear, name string, bias presence, rows, cols int) {
+	l.matrix(&dst.w, name+".weight", required, rows, cols)
+	l.vector(&dst.bias, name+".bias", bias, rows)
+}
+
+// fused wants matrices of the same inputs that may lie in one tensor, one behind
+// the other; false where the file has no such tensor.
+func (l *loader) fused(name string, bias presence, cols int, parts ...fusedPart) bool {
+	rows := 0
+	for _, p := range parts {
+		rows += p.rows
+	}
+	if t, ok := l.f.Tensor(name + ".weight"); !ok || l.err != nil || t.Dims[len(t.Dims)-1] != uint64(rows) {
+		return false
+	}
+	w, b := l.find(name+".weight", required, cols, rows), l.find(name+".bias", bias, rows)
+	if w == nil {
+		return true // the error is noted
+	}
+	first := 0
+	for _, p := range parts {
+		l.wants = append(l.wants, l.want(w, first, p.rows, cols, &p.to.w))
+		if b != nil {
+			l.wants = append(l.wants, want{tensor: b, first: first, rows: p.rows, cols: 1, vector: &p.to.bias})
+		}
+		first += p.rows
+	}
+	return true
+}
+
+// fusedPart is one of the matrices of a fused tensor.
+type fusedPart struct {
+	to   *linear
+	rows int
+}
+
+// norm wants a norm of n values.
+func (l *loader) norm(dst *weight.Norm, name string, p normPlan, n int, eps float32) {
+	if p.norm == absent {
+		return
+	}
+	dst.Eps = eps
+	l.vector(&dst.Weight, name+".weight", p.norm, n)
+	l.vector(&dst.Bias, name+".bias", p.bias, n)
+	if _, ok := l.f.Tensor(name + ".bias"); !ok && p.bias == optional {
+		dst.Bias = make([]float32, n)
+	}
+}
+
+// list wants every tensor that a plan calls for.
+func (l *loader) list(h *hparams, p *plan) *weights {
+	w := &weights{
+		layers: make([]layer, len(p.layers)), ropes: p.ropes, embedding: p.embedding, logits: p.logits, logitCap: p.logitCap,
+	}
+	l.matrix(&w.embed, "token_embd.weight", required, h.vocab, h.width)
+	if p.embedding.types > 0 {
+		l.table(&w.typeRows, "token_types.weight", p.embedding.types, h.width)
+	}
+	if p.embedding.positions > 0 {
+		l.table(&w.posRows, "position_embd.weight", p.embedding.positions, h.width)
+	}
+	l.norm(&w.embedNorm, "token_embd_norm", p.embedding.norm, h.width, h.eps)
+	if p.head.pooling == inference.PoolingNone && !h.arch.encoder {
+		l.matrix(&w.output, "output.weight", optional, h.vocab, h.width)
+	} else {
+		l.claimed["output.weight"] = true // an encoder of a language model does not need it
+		l.head(&w.head, p.head, h)
+	}
+	l.norm(&w.outputNorm, "output_norm", p.finalNorm, h.width, h.eps)
+	l.divisors(&w.divisors, h)
+	for i := range w.layers {
+		y, at, first := &w.layers[i], fmt.Sprintf("blk.%d.", i), len(l.wants)
+		y.attention.attentionPlan, y.feed.feedForwardPlan = p.layers[i].attention, p.layers[i].feed
+		w.branches = w.branches || p.layers[i].branches()
+		l.attention(&y.attention, at, h)
+		l.feed(&y.feed, at, h)
+		w.layerBytes = max(w.layerBytes, wantedBytes(l.wants[first:]))
+	}
+	l.refuseUnknown()
+	return w
+}
+
+// divisors wants what the rotary frequencies are divided by: one vector for all texts, or of two the one that the configured
+// length asks for. A model with the other one computes other keys, so that the choice holds for all sequences.
+func (l *loader) divisors(dst *[]float32, h *hparams) {
+	l.vector(dst, "rope_freqs.weight", optional, h.rope.half)
+	if !h.arch.longRope {
+		return
+	}
+	p := optional
+	if h.rope.scaling == "longrope" {
+		p = required
+	}
+	short := l.find("rope_factors_short.weight", p, h.rope.half)
+	long := l.find("rope_factors_long.weight", p, h.rope.half)
+	switch {
+	case short == nil && long == nil:
+		return
+	case short == nil || long == nil:
+		l.fail("of the tensors rope_factors_short.weight and rope_factors_long.weight one is missing")
+		return
+	case h.length > h.rope.original:
+		h.long, short = true, long
+	}
+	l.wants = append(l.wants, want{tensor: short, rows: 1, cols: h.rope.half, vector: dst})
+}
+
+// head wants what a pooled vector passes through.
+func (l *loader) head(d *head, p headPlan, h *hparams) {
+	d.headPlan = p
+	if p.dense {
+		l.dense(d, h)
+	}
+	if p.labels == 0 {
+		return
+	}
+	if _, ok := l.f.Tensor("cls.output.weight"); !ok {
+		l.fail("it is a reranker (pooling_type 4) without the tensor cls.output.weight, so that it can score nothing; " +
+			"convert the file again with a converter that knows its head")
+		return
+	}
+	l.linear(&d.scores, "cls.output", optional, p.labels, h.width)
+	if _, ok := l.f.Tensor("cls.weight"); ok {
+		l.linear(&d.cls, "cls", optional, h.width, h.width)
+		if _, ok := l.f.Tensor("cls.norm.weight"); ok {
+			l.norm(&d.clsNorm, "cls.norm", plainNorm, h.width, h.eps)
+		}
+	}
+}
+
+// dense wants the matrices behind the pooling, where the file has them.
+func (l *loader) dense(d *head, h *hparams) {
+	in := h.width
+	for i, name := range []string{"dense_2", "dense_3"} {
+		t, ok := l.f.Tensor(name + ".weight")
+		if !ok || len(t.Dims) != 2 || t.Dims[1] > maxSize {
+			continue
+		}
+		out := int(t.Dims[1])
+		l.linear(&d.dense[i], name, absent, out, in)
+		in = out
+	}
+}
+
+func (l *loader) norms(d *norms, p branchNorms, before, out, after string, h *hparams) {
+	d.scale = p.scale
+	l.norm(&d.before, before, p.before, h.width, h.eps)
+	l.norm(&d.out, out, p.out, h.width, h.eps)
+	l.norm(&d.after, after, p.after, h.width, h.eps)
+}
+
+func (l *loader) attention(a *attention, at string, h *hparams) {
+	q, kv := a.heads*a.headDim, a.kvHeads*a.headDim
+	l.norms(&a.norms, a.attentionPlan.norms, at+"attn_norm", at+"post_attention_norm", at+"attn_output_norm", h)
+	if !l.fused(at+"attn_qkv", a.qkvBias, h.width, fusedPart{&a.q, q}, fusedPart{&a.k, kv}, fusedPart{&a.v, kv}) {
+		l.linear(&a.q, at+"attn_q", a.qkvBias, q, h.width)
+		l.linear(&a.k, at+"attn_k", a.qkvBias, kv, h.width)
+		l.linear(&a.v, at+"attn_v", a.qkvBias, kv, h.width)
+	}
+	l.linear(&a.o, at+"attn_output", a.oBias, h.width, q)
+	if a.headNorm {
+		l.norm(&a.qNorm, at+"attn_q_norm", rmsNorm, a.headDim, h.eps)
+		l.norm(&a.kNorm, at+"attn_k_norm", rmsNorm, a.headDim, h.eps)
+	}
+	l.norm(&a.qNorm, at+"attn_q_norm", a.rowNorm, q, h.eps)
+	l.norm(&a.kNorm, at+"attn_k_norm", a.rowNorm, kv, h.eps)
+	l.norm(&a.again, at+"attn_norm_2", a.attentionPlan.again, h.width, h.eps)
+}
+
+// feedNorm is the norm before the network, which some converters name by what is before it.
+func (l *loader) feedNorm(at string) string {
+	const name, other = "ffn_norm", "post_attention_norm"
+	if _, ok := l.f.Tensor(at + name + ".weight"); ok || l.claimed[at+other+".weight"] {
+		return at + name
+	}
+	if _, ok := l.f.Tensor(at + other + ".weight"); ok {
+		return at + other
+	}
+	return at + name
+}
+
+func (l *loader) feed(f *feedForward, at string, h *hparams) {
+	before := l.feedNorm(at)
+	if f.beside {
+		before = at + "attn_norm"
+	}
+	l.norms(&f.norms, f.feedForwardPlan.norms, before, at+"post_ffw_norm", at+"layer_output_norm", h)
+	switch {
+	case f.experts.count > 0:
+		l.mixture(f, at, h)
+		return
+	case f.plain:
+		l.linear(&f.up, at+"ffn_up", f.bias, f.width, h.width)
+	case l.fused(at+"ffn_up", f.bias, h.width, fusedPart{&f.gate, f.width}, fusedPart{&f.up, f.width}):
+	default:
+		l.linear(&f.gate, at+"ffn_gate", f.bias, f.width, h.width)
+		l.linear(&f.up, at+"ffn_up", f.bias, f.width, h.width)
+	}
+	l.linear(&f.down, at+"ffn_down", f.bias, h.width, f.width)
+}
+
+// refuseUnknown: a tensor that is not asked for means a model that is more than
+// this engine would compute, and a wrong answer is worse than none. Files
+// repeat rope_freqs per layer in old conversions; those are known copies.
+func (l *loader) refuseUnknown() {
+	var extra []string
+	for i := range l.f.Tensors {
+		name := l.f.Tensors[i].Name
+		if !l.claimed[name] && !strings.HasSuffix(name, ".attn.rot_embd.inv_freq") && !strings.HasSuffix(name, "rotary_emb.inv_freq") {
+			extra = append(extra, name)
+		}
+	}
+	if len(extra) > 0 {
+		l.fail("%d tensors have no place in this architecture (%s); the file is of another model",
+			len(extra), strings.Join(extra[:min(4, len(extra))], ", "))
+	}
+}
