@@ -39,7 +39,7 @@
 // # Models
 //
 // An architecture (one file each, arch_llama.go and so on; the text encoders in arch_bert.go) makes a plan (plan.go) of a file's hyper-parameters
-// (hparams.go): what each layer computes, in numbers. weights.go lists the
+// (hparams.go): what each layer computes, in numbers. tensors.go lists the
 // tensors that the plan calls for and refuses any other, forward.go computes it.
 // A layer that works otherwise is a field of its plan, and one more method where
 // it needs other operations: a window is a number in attentionPlan, experts are

@@ -9,7 +9,7 @@ import (
 )
 
 // plan is what a model computes, layer by layer, in numbers and without names.
-// The architecture's file makes it from the hyper-parameters, weights.go lists
+// The architecture's file makes it from the hyper-parameters, tensors.go lists
 // the tensors that it calls for, forward.go computes it. Where a layer differs
 // from its neighbours it differs here: another rotation today; a window, shared
 // keys and values, or experts would be fields of its parts, never flags of the
