@@ -1,7 +1,6 @@
 package tokenizer
 
 import (
-	"fmt"
 	"strings"
 	"unicode/utf8"
 )
@@ -68,19 +67,15 @@ func appendBytesOf(dst []byte, entry string) []byte {
 }
 
 func newBytePair(v *vocabulary, m metadata, pre preTokenizer) (*bytePair, error) {
-	const key = "tokenizer.ggml.merges"
-	merges, err := m.texts(key)
+	merges, err := readMerges(m)
 	if err != nil {
 		return nil, err
-	}
-	if merges == nil {
-		return nil, fmt.Errorf("read merges: %s is missing", key)
 	}
 	b := &bytePair{
 		preTokenizer: pre, classes: runeClasses(), size: int32(len(v.texts)),
 		pairs: newPairTable(len(merges)), unknown: v.unknown, cache: newPieceCache(),
 	}
-	s := symbols{vocabulary: v, steps: map[string]int32{}}
+	s := symbols{vocabulary: v, steps: map[string]int32{}, next: b.size}
 	for i, r := range byteRunes {
 		b.bytes[i] = s.of(string(r))
 	}
@@ -99,6 +94,7 @@ func newBytePair(v *vocabulary, m metadata, pre preTokenizer) (*bytePair, error)
 type symbols struct {
 	*vocabulary
 	steps map[string]int32
+	next  int32
 }
 
 func (s *symbols) of(text string) int32 {
@@ -107,8 +103,8 @@ func (s *symbols) of(text string) int32 {
 	}
 	id, ok := s.steps[text]
 	if !ok {
-		id = int32(len(s.texts) + len(s.steps))
-		s.steps[text] = id
+		id = s.next
+		s.steps[text], s.next = id, id+1
 	}
 	return id
 }
@@ -121,14 +117,10 @@ func (v *vocabulary) mergeable(id int32) bool {
 
 func (b *bytePair) addMerges(s *symbols, merges []string) error {
 	for i, merge := range merges {
-		cut := -1
-		if len(merge) > 1 {
-			cut = strings.IndexByte(merge[1:], ' ') + 1 // the left part may itself begin with a space
+		left, right, err := splitMerge(i, merge)
+		if err != nil {
+			return err
 		}
-		if cut <= 0 || cut == len(merge)-1 {
-			return fmt.Errorf("read merges: entry %d is %q, want two parts with a space between", i, merge)
-		}
-		left, right := merge[:cut], merge[cut+1:]
 		b.pairs.add(s.of(left), s.of(right), uint32(i), s.of(left+right))
 	}
 	return nil

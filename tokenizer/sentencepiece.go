@@ -20,7 +20,8 @@ type sentencePiece struct {
 	pairs       *pairTable
 	size        int32 // symbols from here on are characters that are no token
 	bytes       [256]int32
-	spacePrefix bool // a text, and a text after a special token, starts as if with a space
+	spacePrefix bool    // a text, and a text after a special token, starts as if with a space
+	breaks      []int32 // tokens of line breaks in a row, by how many, in vocabularies that cut text there; nil: text is not cut
 	// wordBound: no entry has a space after another character. Nothing then
 	// merges across the beginning of a word, and words can be cached.
 	wordBound bool
@@ -32,16 +33,19 @@ func newSentencePiece(v *vocabulary, m metadata) (*sentencePiece, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &sentencePiece{
-		characters: map[uint32]int32{}, size: int32(len(v.texts)), spacePrefix: prefix,
-		wordBound: true, cache: newPieceCache(),
-	}
+	p := newPieceModel(v)
+	p.spacePrefix = prefix
 	if err := p.findBytes(v); err != nil {
 		return nil, err
 	}
 	p.addCharacters(v)
 	p.addPairs(v)
 	return p, nil
+}
+
+// newPieceModel knows nothing of the vocabulary but its size.
+func newPieceModel(v *vocabulary) *sentencePiece {
+	return &sentencePiece{characters: map[uint32]int32{}, size: int32(len(v.texts)), wordBound: true, cache: newPieceCache()}
 }
 
 // findBytes finds the token of each byte: "<0x0A>", else the byte itself, else
@@ -63,8 +67,8 @@ func (p *sentencePiece) findBytes(v *vocabulary) error {
 	return nil
 }
 
-// addCharacters numbers every character of every entry.
-func (p *sentencePiece) addCharacters(v *vocabulary) {
+// addCharacters numbers every character of every entry, and returns the next number.
+func (p *sentencePiece) addCharacters(v *vocabulary) int32 {
 	for i := range p.ascii {
 		p.ascii[i] = noSymbol
 	}
@@ -88,6 +92,7 @@ func (p *sentencePiece) addCharacters(v *vocabulary) {
 		}
 	}
 	p.ascii[' '] = p.characterSymbol(wordMark)
+	return next
 }
 
 // characterLen is the length that the first byte announces, cut at the end:
@@ -139,9 +144,7 @@ func (p *sentencePiece) addPairs(v *vocabulary) {
 		if !v.mergeable(int32(i)) {
 			continue
 		}
-		if strings.Contains(strings.TrimLeft(text, wordMark), wordMark) {
-			p.wordBound = false
-		}
+		p.boundBy(text)
 		for cut := characterLen(text); cut < len(text); cut += characterLen(text[cut:]) {
 			left, right := p.symbol(v, text[:cut]), p.symbol(v, text[cut:])
 			if left != noSymbol && right != noSymbol {
@@ -149,6 +152,11 @@ func (p *sentencePiece) addPairs(v *vocabulary) {
 			}
 		}
 	}
+}
+
+// boundBy notes a text that characters may join to.
+func (p *sentencePiece) boundBy(text string) {
+	p.wordBound = p.wordBound && !strings.Contains(strings.TrimLeft(text, wordMark), wordMark)
 }
 
 func (p *sentencePiece) symbol(v *vocabulary, text string) int32 {
@@ -190,6 +198,14 @@ func (p *sentencePiece) appendText(dst []int32, text string, first bool, s *scra
 		dst = p.appendPiece(dst, " "+text[:n], s)
 		text = text[n:]
 	}
+	if p.breaks != nil {
+		return p.appendLines(dst, text, s)
+	}
+	return p.appendWords(dst, text, s)
+}
+
+// appendWords encodes the stretches of a text that merge by themselves.
+func (p *sentencePiece) appendWords(dst []int32, text string, s *scratch) []int32 {
 	for text != "" && s.more(dst) {
 		n := p.wordEnd(text)
 		dst = p.appendPiece(dst, text[:n], s)

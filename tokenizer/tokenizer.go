@@ -1,6 +1,6 @@
 // Package tokenizer turns text into token ids and back, for the vocabularies
-// that GGUF files carry: byte-level BPE ("gpt2"), SentencePiece's BPE ("llama") and
-// unigram scheme ("t5"), and WordPiece ("bert"). It needs no model: New reads metadata by key.
+// that GGUF files carry: byte-level BPE ("gpt2"), SentencePiece's BPE ("llama"), that with a list
+// of merges ("gemma4"), its unigram scheme ("t5"), and WordPiece ("bert"). It needs no model: New reads metadata by key.
 //
 // Text of a client never becomes a control token: special tokens are
 // recognised only where the caller says so, and no merge makes one.
@@ -19,6 +19,7 @@ const (
 	kindSentencePiece = "llama"
 	kindWordPiece     = "bert"
 	kindUnigram       = "t5"
+	kindEscaped       = "gemma4"
 )
 
 // Span is a stretch of prompt text. Text of a Control span (from a chat
@@ -112,9 +113,11 @@ func New(value func(key string) (any, bool)) (*Tokenizer, error) {
 		err = t.buildWordPiece(m)
 	case kindUnigram:
 		err = t.buildUnigram(m)
+	case kindEscaped:
+		err = t.buildEscaped(m)
 	default:
-		err = fmt.Errorf("read tokenizer.ggml.model: tokenizer %q is not supported; known are %s, %s, %s and %s",
-			kind, kindBytePair, kindSentencePiece, kindWordPiece, kindUnigram)
+		err = fmt.Errorf("read tokenizer.ggml.model: tokenizer %q is not supported; known are %s, %s, %s, %s and %s",
+			kind, kindBytePair, kindSentencePiece, kindWordPiece, kindUnigram, kindEscaped)
 	}
 	if err != nil {
 		return nil, err
@@ -192,6 +195,17 @@ func (t *Tokenizer) buildUnigram(m metadata) error {
 	}
 	t.model, t.leadingSpace = u, u.prefix
 	return nil
+}
+
+// buildEscaped adds the beginning token whatever the file says, as llama.cpp does: files that deny it are converters' mistakes.
+func (t *Tokenizer) buildEscaped(m metadata) (err error) {
+	d := specialDefaults{bos: none, eos: none, unknown: none, separator: none, addBOS: true}
+	if err := t.readKind(m, kindEscaped, "", d); err != nil {
+		return err
+	}
+	t.vocabulary.addBOS = t.vocabulary.bos != none
+	t.model, err = newEscaped(t.vocabulary, m)
+	return err
 }
 
 // AppendEncode appends the ids of text to dst.
@@ -363,5 +377,5 @@ func (t *Tokenizer) ID(text string) (int32, bool) {
 	return id, ok
 }
 
-// Kind is the value of tokenizer.ggml.model: "gpt2", "llama", "bert" or "t5".
+// Kind is the value of tokenizer.ggml.model: "gpt2", "llama", "bert", "t5" or "gemma4".
 func (t *Tokenizer) Kind() string { return t.vocabulary.kind }

@@ -89,7 +89,7 @@ func (v *vocabulary) index() error {
 		if squares += len(text) * len(text); squares > maxSquaredEntrySum {
 			return fmt.Errorf("read vocabulary: entries up to %d are too long together", i)
 		}
-		if first, ok := v.ids[text]; ok {
+		if first, ok := v.ids[text]; ok && v.kind != kindEscaped { // Gemma 4's files have a few entries twice, of which the later one counts
 			return fmt.Errorf("read vocabulary: entry %q has two ids, %d and %d", text, first, i)
 		}
 		v.ids[text] = int32(i)
@@ -242,6 +242,9 @@ var controlEndTexts = []string{
 	"[EOT]", "[EOS]", "<|flush|>", "<|calls|>", "<turn|>", "<eos>", "</s>", "<|tool_response>", "[e~[", "<|observation|>",
 }
 
+// escapedEndTexts end a generation in vocabularies of Gemma 4, whose converter lets some of them be user-defined.
+var escapedEndTexts = []string{"<turn|>", "<eos>", "<|tool_response>"}
+
 // markControls collects the end-of-generation set, and gives the type control
 // to it and to the beginning token, so that text never turns into them.
 func (v *vocabulary) markControls(m metadata) error {
@@ -263,6 +266,11 @@ func (v *vocabulary) markControls(m metadata) error {
 	}
 	for _, text := range controlEndTexts {
 		if id, ok := v.ids[text]; ok && v.types[id] == typeControl {
+			v.end(id)
+		}
+	}
+	for _, text := range escapedEndTexts {
+		if id, ok := v.ids[text]; ok && v.kind == kindEscaped {
 			v.end(id)
 		}
 	}
@@ -321,10 +329,12 @@ func (v *vocabulary) hidden(id int32) bool {
 	return v.types[id] == typeControl || v.types[id] == typeUnknown
 }
 
-// looksLikeControl finds chat markers that a converter left as user-defined.
+// looksLikeControl finds chat markers that a converter left as user-defined: <|this|>, and Gemma 4's <|begin> and <end|>.
 func looksLikeControl(text string) bool {
-	return len(text) > 4 && (strings.HasPrefix(text, "<|") && strings.HasSuffix(text, "|>") ||
-		strings.HasPrefix(text, "<｜") && strings.HasSuffix(text, "｜>"))
+	if len(text) <= 4 || text[0] != '<' || text[len(text)-1] != '>' {
+		return false
+	}
+	return strings.HasPrefix(text, "<|") || strings.HasSuffix(text, "|>") || strings.HasPrefix(text, "<｜") && strings.HasSuffix(text, "｜>")
 }
 
 // byteOf reads a byte token such as "<0x0A>".

@@ -18,7 +18,7 @@ type tokenizerJSON struct {
 }
 
 // tokenizerClasses names the kinds as Hugging Face does.
-var tokenizerClasses = map[string]string{"gpt2": "GPT2Tokenizer", "llama": "LlamaTokenizer", "bert": "BertTokenizer", "t5": "T5Tokenizer"}
+var tokenizerClasses = map[string]string{"gpt2": "GPT2Tokenizer", "llama": "LlamaTokenizer", "bert": "BertTokenizer", "t5": "T5Tokenizer", "gemma4": "GemmaTokenizer"}
 
 // serveTokenizerInfo describes the tokenizer of the model in the query (?model=), or
 // of the only one.
