@@ -64,8 +64,9 @@ func (s *sim) attribute(took time.Duration) {
 	h := s.done.Digest
 	for i := range s.plan.Chunks {
 		c := &s.plan.Chunks[i]
+		blocks := c.Blocks(0)
 		total += work(c)
-		for _, v := range [...]uint64{uint64(c.Request), uint64(c.Choice), uint64(c.Start), uint64(c.Count), uint64(c.Blocks[len(c.Blocks)-1])} {
+		for _, v := range [...]uint64{uint64(c.Request), uint64(c.Choice), uint64(c.Start), uint64(c.Count), uint64(blocks[len(blocks)-1])} {
 			h = (h ^ v) * 0x100000001b3
 			h ^= h >> 29
 		}
@@ -87,8 +88,8 @@ func (s *sim) checkPlan() error {
 		if !c.User.(*SimOutcome).live {
 			return fmt.Errorf("S2: request %v has rows after its end", c.Request)
 		}
-		if len(c.Blocks)*simBlock < c.Start+c.Count {
-			return fmt.Errorf("S4: request %v has %d blocks for %d rows", c.Request, len(c.Blocks), c.Start+c.Count)
+		if len(c.Blocks(0))*simBlock < c.Start+c.Count {
+			return fmt.Errorf("S4: request %v has %d blocks for %d rows", c.Request, len(c.Blocks(0)), c.Start+c.Count)
 		}
 	}
 	if limit := max(s.o.Scheduler.MaxBatchTokens, 1); s.o.Scheduler.MaxBatchTokens > 0 && (rows != s.plan.Rows || rows > limit) {

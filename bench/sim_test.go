@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"weir/internal/reference"
-	"weir/kvcache"
 	"weir/scheduler"
 )
 
@@ -50,7 +49,7 @@ func TestSmallMachineFitsTheMeasurements(t *testing.T) {
 	decode := func(n, depth int) *scheduler.Plan {
 		p := &scheduler.Plan{Rows: n}
 		for range n {
-			p.Chunks = append(p.Chunks, scheduler.Chunk{Start: depth, Count: 1, LogitRows: 1, Decode: true, Blocks: []kvcache.BlockID{}})
+			p.Chunks = append(p.Chunks, scheduler.Chunk{Start: depth, Count: 1, LogitRows: 1, Decode: true})
 		}
 		return p
 	}

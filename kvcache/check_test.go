@@ -14,7 +14,7 @@ func populated(t *testing.T) (*Pool, *Table, *Table) {
 	t.Helper()
 	p := newPool(t, Config{Blocks: 17, BlockTokens: 4, TenantBlocks: 12})
 	gone := start(t, p, "t", "qrstuvwxyz12")
-	p.Pin(gone.Blocks()[2])
+	p.Pin(gone.Blocks(0)[2])
 	p.Release(gone)
 	return p, start(t, p, "t", "abcdefghij"), start(t, p, "t", "abcdefghXY")
 }

@@ -2,7 +2,7 @@ package kvcache
 
 // Commit says that rows [0, verified) of the table are computed and final,
 // tokens being the ids of the whole sequence so far. Blocks that are full now
-// are published, or folded into a resident twin, so t.Blocks() may change.
+// are published, or folded into a resident twin, so t.Blocks may change.
 // Rows of drafts that were not accepted must not be counted: nothing beyond
 // verified is ever hashed.
 func (p *Pool) Commit(t *Table, tokens []int32, verified int) {

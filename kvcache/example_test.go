@@ -26,7 +26,7 @@ func Example() {
 			fmt.Println("no blocks")
 			return
 		}
-		fmt.Printf("rows %d to %d are computed, in blocks %v\n", t.Tokens(), len(ids), t.Blocks())
+		fmt.Printf("rows %d to %d are computed, in blocks %v\n", t.Tokens(), len(ids), t.Blocks(0))
 		p.Commit(&t, ids, len(ids))
 		p.Release(&t)
 	}
@@ -75,7 +75,7 @@ func ExamplePool_Fork() {
 	p.Commit(&first, ids, 6)
 	p.Fork(&second, &first)
 	p.Grow(&second, 7, kvcache.Hit{}, &copies)
-	fmt.Println(first.Blocks(), second.Blocks(), "copies:", len(copies))
+	fmt.Println(first.Blocks(0), second.Blocks(0), "copies:", len(copies))
 	// Output:
 	// [1 2] [1 3] copies: 1
 }

@@ -55,7 +55,7 @@ func TestChainIsWhatThePoolPublishes(t *testing.T) {
 		p := newPool(t, Config{Blocks: 9, BlockTokens: 4, HashBits: bits, Events: true})
 		s := start(t, p, "t", "abcdefghijklm")
 		chain := p.Domain("t").Chain(nil, word("abcdefghijklmnop"), 4)
-		for i, b := range s.Blocks()[:3] {
+		for i, b := range s.Blocks(0)[:3] {
 			if p.blocks[b].hash != chain[i] {
 				t.Errorf("%d bits: block %d is published as %v, chain says %v", bits, b, p.blocks[b].hash, chain[i])
 			}

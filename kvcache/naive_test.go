@@ -281,7 +281,7 @@ func (n *naive) copied(copies []Copy, src, dst BlockID, rows int) []Copy {
 	if src == dst || rows == 0 {
 		return copies
 	}
-	return append(copies, Copy{src, dst, rows})
+	return append(copies, Copy{Src: src, Dst: dst, Rows: rows})
 }
 
 func (n *naive) commit(t *naiveTable, ids []int32, verified int) {

@@ -13,6 +13,10 @@ type Config struct {
 	Blocks      int // in the engine's arena, the null block included; at least 2
 	BlockTokens int // rows per block, 1 to 256; 0 means 16
 
+	// Windows has one entry per group of layers, which have a block table of their own: how many positions its layers
+	// see, 0 is all. nil is one group that sees all.
+	Windows []int
+
 	// TenantBlocks bounds the blocks that a domain keeps resident, 0 is no
 	// bound. It limits the cache, never a live sequence: a domain at its bound
 	// grows by evicting its own cached blocks first, and drops cached blocks
@@ -52,6 +56,9 @@ func (c Config) validate() error {
 	}
 	if n := c.blockTokens(); n < 1 || n > maxBlockTokens {
 		return fmt.Errorf("kvcache: block tokens is %d, want 1 to %d", n, maxBlockTokens)
+	}
+	if len(c.Windows) > 1 || len(c.Windows) == 1 && c.Windows[0] != 0 {
+		return fmt.Errorf("kvcache: windows are %v, want one group without a window", c.Windows)
 	}
 	if c.TenantBlocks < 0 {
 		return fmt.Errorf("kvcache: tenant blocks is %d, want 0 (no bound) or more", c.TenantBlocks)

@@ -125,12 +125,12 @@ func TestT17RowsToBeWrittenAreTheTablesOwn(t *testing.T) {
 		t.Fatal("no room")
 	}
 	for row := 3; row < 9; row++ {
-		b := s.Blocks()[row/4]
-		if slices.Contains(fork.Blocks(), b) || p.blocks[b].published || p.blocks[b].ref != 1 {
+		b := s.Blocks(0)[row/4]
+		if slices.Contains(fork.Blocks(0), b) || p.blocks[b].published || p.blocks[b].ref != 1 {
 			t.Errorf("row %d goes to block %d: %+v", row, b, p.blocks[b])
 		}
 	}
-	if want := (Copy{Src: 1, Dst: s.Blocks()[0], Rows: 3}); !slices.Equal(copies, []Copy{want}) {
+	if want := (Copy{Src: 1, Dst: s.Blocks(0)[0], Rows: 3}); !slices.Equal(copies, []Copy{want}) {
 		t.Errorf("copies %v, want %v", copies, want)
 	}
 	mustCheck(t, p)
@@ -141,7 +141,7 @@ func TestT17RowsToBeWrittenAreTheTablesOwn(t *testing.T) {
 func TestT20ABlockIsFreedOnce(t *testing.T) {
 	p := newPool(t, Config{Blocks: 9, BlockTokens: 4})
 	s := start(t, p, "t", "abcdefghi")
-	first := s.Blocks()[0]
+	first := s.Blocks(0)[0]
 	p.Pin(first)
 	p.Pin(first)
 	p.Slide(s, 8)
@@ -163,8 +163,8 @@ func TestT21ReleaseIsIdempotentAndTheTableReusable(t *testing.T) {
 	s := start(t, p, "t", "abcdefghi")
 	p.Release(s)
 	p.Release(s)
-	if len(s.Blocks()) != 0 || s.Tokens() != 0 || p.Stats().Tables != 0 {
-		t.Errorf("blocks %v, %d rows, %+v", s.Blocks(), s.Tokens(), p.Stats())
+	if len(s.Blocks(0)) != 0 || s.Tokens() != 0 || p.Stats().Tables != 0 {
+		t.Errorf("blocks %v, %d rows, %+v", s.Blocks(0), s.Tokens(), p.Stats())
 	}
 	p.Begin(s, p.Domain("t"))
 	if !extend(p, s, "ABCDE", Hit{}) || s.Class() != Normal {
@@ -252,7 +252,7 @@ func TestGrowToFinalRowsTakesNothing(t *testing.T) {
 func TestT19PinnedBlocksAreNotWritten(t *testing.T) {
 	p := newPool(t, Config{Blocks: 9, BlockTokens: 4})
 	s := start(t, p, "t", "abcdefgh")
-	head, pinned := s.Blocks()[0], s.Blocks()[1]
+	head, pinned := s.Blocks(0)[0], s.Blocks(0)[1]
 	p.Pin(pinned)
 	p.Slide(s, 4)
 	p.unpublish(head)
@@ -261,8 +261,8 @@ func TestT19PinnedBlocksAreNotWritten(t *testing.T) {
 	}
 	p.Truncate(s, 6)
 	var copies []Copy
-	if !p.Grow(s, 7, Hit{}, &copies) || s.Blocks()[1] == pinned || len(copies) != 1 {
-		t.Errorf("row 6 goes to blocks %v with copies %v", s.Blocks(), copies)
+	if !p.Grow(s, 7, Hit{}, &copies) || s.Blocks(0)[1] == pinned || len(copies) != 1 {
+		t.Errorf("row 6 goes to blocks %v with copies %v", s.Blocks(0), copies)
 	}
 	p.Release(s)
 	if st := p.Stats(); st.Pinned != 1 || st.Free != 7 {
@@ -285,7 +285,7 @@ func TestPublishingRaisesTheParentsClass(t *testing.T) {
 	p.Grow(s, 8, Hit{}, &copies)
 	p.Commit(s, word("abcdefgh"), 8)
 	mustCheck(t, p)
-	for _, b := range s.Blocks() {
+	for _, b := range s.Blocks(0) {
 		if c := p.blocks[b].class; c != Retained {
 			t.Errorf("block %d is %v", b, c)
 		}
@@ -353,7 +353,7 @@ func TestT32EvictionTouchesFewBlocks(t *testing.T) {
 func TestK16BoundHoldsAfterUnpin(t *testing.T) {
 	p := newPool(t, Config{Blocks: 17, BlockTokens: 4, TenantBlocks: 2})
 	s := start(t, p, "t", "abcdefghijkl")
-	for _, b := range s.Blocks() {
+	for _, b := range s.Blocks(0) {
 		p.Pin(b)
 	}
 	p.Release(s)

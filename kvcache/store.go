@@ -48,6 +48,12 @@ func (bs *blockStore) Usable() int { return len(bs.blocks) - 1 }
 // released, or cached and evictable.
 func (bs *blockStore) FreeNow() int { return bs.free + bs.cached }
 
+// Groups is the number of block tables of a sequence: one per entry of Config.Windows.
+func (bs *blockStore) Groups() int { return max(1, len(bs.config.Windows)) }
+
+// Need is the most blocks that a sequence of so many rows takes, in all groups.
+func (bs *blockStore) Need(rows int) int { return bs.blocksFor(rows) }
+
 // blocksFor is the number of blocks that cover rows.
 func (bs *blockStore) blocksFor(rows int) int { return (rows + bs.blockTokens - 1) / bs.blockTokens }
 

@@ -18,9 +18,15 @@ type Table struct {
 	slid   int      // leading blocks released by Slide
 }
 
-// Blocks lists the table's blocks in order. It is valid until the next call
+// Blocks lists the blocks of a group of layers, in order: row i of the sequence is row i mod BlockTokens of block
+// i / BlockTokens, and the null block stands where a window has passed. It is valid until the next call
 // that changes the table; callers only read it.
-func (t *Table) Blocks() []BlockID { return t.blocks }
+func (t *Table) Blocks(group int) []BlockID {
+	if group != 0 {
+		return nil
+	}
+	return t.blocks
+}
 
 // Tokens is the number of leading rows whose KV is computed and final.
 func (t *Table) Tokens() int { return t.tokens }
@@ -29,11 +35,12 @@ func (t *Table) Tokens() int { return t.tokens }
 func (t *Table) Class() Class { return t.class }
 
 // Copy asks the engine to copy the first Rows rows of block Src to Dst, in all
-// layers. The copies of a step are executed in the order in which they were
+// layers of a group. The copies of a step are executed in the order in which they were
 // appended, before any row of the step is written; none may be left out.
 type Copy struct {
 	Src, Dst BlockID
 	Rows     int
+	Group    int // of Config.Windows
 }
 
 // Begin binds an empty table to a domain, with class Normal. Every begun table
@@ -182,7 +189,7 @@ func (p *Pool) replaceTail(t *Table, copies *[]Copy) {
 func (p *Pool) copyRows(copies *[]Copy, src, dst BlockID, rows int) {
 	p.counts.CopiedRows += uint64(rows)
 	if src != dst && rows > 0 {
-		*copies = append(*copies, Copy{src, dst, rows})
+		*copies = append(*copies, Copy{Src: src, Dst: dst, Rows: rows})
 	}
 }
 

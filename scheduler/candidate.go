@@ -117,7 +117,7 @@ func (a *admitter) start(c *candidate) bool {
 		a.stats.RecomputedTokens += uint64(max(0, q.peak-c.hit.Tokens))
 	}
 	q.computed, q.shared = c.hit.Tokens, c.hit.Full*a.blockTokens
-	q.borrowed = len(q.table.Blocks()) - a.pool.Sole(&q.table)
+	q.borrowed = len(q.table.Blocks(0)) - a.pool.Sole(&q.table)
 	if born && len(r.choices) > 1 && r.complete() {
 		q.shared = r.wholeBlocks(a.blockTokens) // the last block becomes one with the others' when it is full
 	}

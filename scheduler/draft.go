@@ -133,7 +133,7 @@ func (d *draftRecord) retry() int {
 // sequences may need for their next row.
 func (d *drafter) cover(q *sequence, n int) bool {
 	rows := len(q.ids) + n
-	need := blocksFor(rows, d.blockTokens) - len(q.table.Blocks())
+	need := blocksFor(rows, d.blockTokens) - len(q.table.Blocks(0))
 	if need > 0 && d.pool.FreeFor(q.req.Domain) < need+len(d.sequences.running) {
 		return false
 	}

@@ -34,7 +34,7 @@ func Example() {
 	for s.Plan(int64(now), &plan) {
 		results := make([]scheduler.Result, len(plan.Chunks))
 		for i, c := range plan.Chunks {
-			fmt.Printf("%v: rows %d to %d in %d blocks, %d to sample\n", c.User, c.Start, c.Start+c.Count, len(c.Blocks), c.Samples)
+			fmt.Printf("%v: rows %d to %d in %d blocks, %d to sample\n", c.User, c.Start, c.Start+c.Count, len(c.Blocks(0)), c.Samples)
 			for range c.Samples {
 				results[i].Tokens = append(results[i].Tokens, 7) // the model's
 			}

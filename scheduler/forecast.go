@@ -127,7 +127,7 @@ func (f *forecast) left(r *request, produced int) int {
 
 // growthOf is the growth of a running sequence.
 func (f *forecast) growthOf(q *sequence) growth {
-	blocks, left := len(q.table.Blocks()), f.left(q.req, q.produced)
+	blocks, left := len(q.table.Blocks(0)), f.left(q.req, q.produced)
 	if p := f.fairShare; p != nil && q.req.Class == p.key.class {
 		left = min(left, q.req.share.room)
 	}

@@ -35,7 +35,6 @@ type Chunk struct {
 	Start  int                 // position of the first row; rows [0,Start) are in the KV cache
 	Count  int                 // rows of this chunk, at least 1
 	Tokens []inference.TokenID // [Count] ids of these positions
-	Blocks []kvcache.BlockID   // the sequence's block table; covers at least Start+Count rows
 
 	// LogitRows is how many of the last rows need logits: 0 while a prompt is
 	// incomplete or nothing but blocks is wanted, 1 for a row to sample from. With LogitsAll every prompt row
@@ -54,7 +53,12 @@ type Chunk struct {
 	Forced bool // the drafts are those of Result.Forced
 	Decode bool // a row that continues an output, and its drafts
 	Final  bool // the last row of the request's prompt is in this chunk
+
+	table *kvcache.Table
 }
+
+// Blocks lists the sequence's blocks of a group of layers, as kvcache.Table.Blocks does; they cover at least Start+Count rows.
+func (c *Chunk) Blocks(group int) []kvcache.BlockID { return c.table.Blocks(group) }
 
 func (p *Plan) reset() {
 	*p = Plan{

@@ -95,7 +95,7 @@ func TestS4PlannedBlocksExist(t *testing.T) {
 				t.Errorf("%+v", st)
 			}
 			for _, c := range w.plan.Chunks {
-				if len(c.Blocks)*w.pool.BlockTokens() < c.Start+c.Count || slices.Contains(c.Blocks, 0) {
+				if len(c.Blocks(0))*w.pool.BlockTokens() < c.Start+c.Count || slices.Contains(c.Blocks(0), 0) {
 					t.Errorf("chunk %+v is not covered", c)
 				}
 			}
@@ -350,7 +350,7 @@ func record(t *testing.T, seed uint64) []string {
 	w.onPlan = func([]runner) {
 		line := w.String()
 		for _, c := range w.plan.Chunks {
-			line += fmt.Sprint(c.Blocks)
+			line += fmt.Sprint(c.Blocks(0))
 		}
 		plans = append(plans, line)
 	}
@@ -487,7 +487,7 @@ func TestPreemptionsAreCapped(t *testing.T) {
 					continue
 				}
 				beyond++
-				if len(before[0].seq.table.Blocks()) == before[0].blocks {
+				if len(before[0].seq.table.Blocks(0)) == before[0].blocks {
 					t.Fatalf("world %d: %s gave way for the %dth time, and not to the first: %s", seed, w.jobs[r.id].name, r.seq.preemptions, w)
 				}
 			}

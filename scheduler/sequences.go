@@ -49,7 +49,7 @@ func (q *sequence) forks() bool { return q.slots > 1 }
 
 // private is how many blocks preempting the sequence is sure to free.
 func (q *sequence) private(blockTokens int) int {
-	return len(q.table.Blocks()) - q.shared/blockTokens
+	return len(q.table.Blocks(0)) - q.shared/blockTokens
 }
 
 // held is how many blocks count to its tenant's share: all except those that were counted to another sequence already.
@@ -57,7 +57,7 @@ func (q *sequence) held(blockTokens int) int {
 	if len(q.req.choices) > 1 {
 		return q.private(blockTokens)
 	}
-	return len(q.table.Blocks()) - q.borrowed
+	return len(q.table.Blocks(0)) - q.borrowed
 }
 
 // sizeClass is how many rows a prompt has left, by powers of four.

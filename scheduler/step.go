@@ -39,7 +39,7 @@ func (st *step) describe(q *sequence) {
 	r, end := q.req, q.computed+q.rows
 	c := &st.plan.Chunks[q.chunk]
 	c.Request, c.Choice, c.User = r.id, q.choice, r.User
-	c.Start, c.Count, c.Tokens, c.Blocks = q.computed, q.rows, q.ids[q.computed:end:end], q.table.Blocks()
+	c.Start, c.Count, c.Tokens, c.table = q.computed, q.rows, q.ids[q.computed:end:end], &q.table
 	c.LogitRows, c.Samples = 0, 0
 	c.Drafts = max(0, end-len(q.ids))
 	c.Forced = c.Drafts > 0 && len(q.forced) > 0

@@ -286,7 +286,7 @@ func (tr *trace) pin(count string) []string {
 		tr.t.Fatalf("pin %d blocks: %d are free", n, p.FreeNow())
 	}
 	p.Commit(&tr.table, make([]inference.TokenID, n*p.BlockTokens()), n*p.BlockTokens())
-	for _, b := range tr.table.Blocks() {
+	for _, b := range tr.table.Blocks(0) {
 		if !p.Pin(b) {
 			tr.t.Fatalf("block %d cannot be pinned", b)
 		}

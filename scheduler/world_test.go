@@ -194,7 +194,7 @@ func (w *world) takeEnds(ends []End) {
 func (w *world) runners() []runner {
 	var rs []runner
 	for _, q := range w.sched.sequences.running {
-		rs = append(rs, runner{q, q.req.id, q.choice, q.decoding(), q.preemptions >= w.cfg.PreemptLimit, len(q.table.Blocks()), q.preemptions})
+		rs = append(rs, runner{q, q.req.id, q.choice, q.decoding(), q.preemptions >= w.cfg.PreemptLimit, len(q.table.Blocks(0)), q.preemptions})
 	}
 	return rs
 }
@@ -250,10 +250,10 @@ func (w *world) checkPlan() {
 		}
 		b := w.pool.BlockTokens()
 		for at := c.Start / b; at <= (c.Start+c.Count-1)/b; at++ {
-			if by, ok := written[c.Blocks[at]]; ok {
-				w.fatalf("S4: block %d is written by %s and %s", c.Blocks[at], by, j.name)
+			if by, ok := written[c.Blocks(0)[at]]; ok {
+				w.fatalf("S4: block %d is written by %s and %s", c.Blocks(0)[at], by, j.name)
 			}
-			written[c.Blocks[at]] = j.name
+			written[c.Blocks(0)[at]] = j.name
 		}
 	}
 	if rows != w.plan.Rows || decodes != w.plan.Decodes || rows > w.cfg.MaxBatchTokens {
@@ -319,11 +319,11 @@ func (w *world) run(c *Chunk) Result {
 	b, h := w.pool.BlockTokens(), uint64(0)
 	for p, id := range slices.Concat(ids[:c.Start], c.Tokens) {
 		h = prefix(h, id)
-		row := &w.arena[c.Blocks[p/b]][p%b]
+		row := &w.arena[c.Blocks(0)[p/b]][p%b]
 		if p >= c.Start {
 			*row = h
 		} else if *row != h {
-			w.fatalf("S4: %s/%d: row %d of block %d is not the sequence's own", j.name, c.Choice, p, c.Blocks[p/b])
+			w.fatalf("S4: %s/%d: row %d of block %d is not the sequence's own", j.name, c.Choice, p, c.Blocks(0)[p/b])
 		}
 	}
 	w.checkLogits(j, c, len(ids))

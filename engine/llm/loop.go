@@ -320,7 +320,7 @@ func (l *loop) gather() {
 	l.out.reset()
 	for i := range l.plan.Chunks {
 		c := &l.plan.Chunks[i]
-		row := b.add(c.Tokens, c.Start, c.Blocks, l.e.info.BlockTokens)
+		row := b.add(c.Tokens, c.Start, c.Blocks(0), l.e.info.BlockTokens)
 		if !c.Decode {
 			l.progress(c.User.(*job), c.Start+c.Count)
 		}
