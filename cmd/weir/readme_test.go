@@ -25,10 +25,13 @@ type storedRun struct {
 	day      time.Time // Date
 }
 
+// runRow is a figure in each column; those of families.json tell the family's models, too.
 type runRow struct {
-	Name   string    `json:"name"`
-	Unit   string    `json:"unit"`
-	Values []float64 `json:"values"`
+	Name    string    `json:"name"`
+	Unit    string    `json:"unit"`
+	Values  []float64 `json:"values"`
+	Models  string    `json:"models"`
+	Refuses string    `json:"refuses"`
 }
 
 // readRun reads a run and wants all that lets a reader repeat it.
@@ -56,9 +59,12 @@ func readRun(t *testing.T, file string) *storedRun {
 	return r
 }
 
-// table is the run for readers.
-func (r *storedRun) table(file string) string {
+// table is the run for readers of a page of a folder.
+func (r *storedRun) table(folder, file string) string {
 	var b strings.Builder
+	if r.Rows[0].Models != "" {
+		return r.families() + r.source(folder, file)
+	}
 	fmt.Fprintf(&b, "| %s | | %s |\n|---|---|%s\n", r.Model, strings.Join(r.Columns, " | "), strings.Repeat("---|", len(r.Columns)))
 	for _, row := range r.Rows {
 		fmt.Fprintf(&b, "| %s | %s |", row.Name, row.Unit)
@@ -67,12 +73,34 @@ func (r *storedRun) table(file string) string {
 		}
 		b.WriteByte('\n')
 	}
+	return b.String() + r.source(folder, file)
+}
+
+// families is a line per family.
+func (r *storedRun) families() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "| architecture | models | distance from: %s | not built |\n|---|---|%s---|\n", strings.Join(r.Columns, " | "), strings.Repeat("---|", len(r.Columns)))
+	for _, row := range r.Rows {
+		fmt.Fprintf(&b, "| `%s` | %s |", row.Name, row.Models)
+		for _, v := range row.Values {
+			fmt.Fprintf(&b, " %.0e |", v)
+		}
+		fmt.Fprintf(&b, " %s |\n", row.Refuses)
+	}
+	return b.String()
+}
+
+// source tells where the figures come from.
+func (r *storedRun) source(folder, file string) string {
 	note := ""
 	if r.Note != "" {
 		note = "; " + r.Note
 	}
-	fmt.Fprintf(&b, "\nCommit %s, %s; %s%s. Commands: [%s](%s).\n", r.Commit, r.day.Format(time.DateOnly), r.Machine, note, filepath.Base(file), file)
-	return b.String()
+	link, err := filepath.Rel(folder, file)
+	if err != nil {
+		link = file
+	}
+	return fmt.Sprintf("\nCommit %s, %s; %s%s. Commands: [%s](%s).\n", r.Commit, r.day.Format(time.DateOnly), r.Machine, note, filepath.Base(file), link)
 }
 
 func threeDigits(v float64) string {
@@ -86,31 +114,42 @@ func threeDigits(v float64) string {
 // measured finds what looks like a figure of a measurement.
 var measured = regexp.MustCompile(`(?i)\d[\d.,]*\s?(×|%|tok\b|tokens?(/s| per second| a second)|requests?(/s| per second)|m?s\b|µs\b|seconds|[kmg]i?b(/s)?\b|times\b)`)
 
-// The figures of the README are those of stored runs, which name their commit, machine, date and commands. -rewrite writes them.
-func TestDocumentsFiguresOfTheReadmeHaveARun(t *testing.T) {
-	const page = "../../README.md"
-	data, err := os.ReadFile(page)
+// runBlock is what a page shows of a stored run.
+var runBlock = regexp.MustCompile(`(?s)<!-- run: (\S+) -->\n(.*?)<!-- end -->\n`)
+
+// holdRuns wants a page's figures to be those of stored runs, and returns it. -rewrite writes them.
+func holdRuns(t *testing.T, page string) string {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("../..", page))
 	if err != nil {
 		t.Fatal(err)
 	}
-	block := regexp.MustCompile(`(?s)<!-- run: (\S+) -->\n(.*?)<!-- end -->\n`)
 	text, n := string(data), 0
-	generated := block.ReplaceAllStringFunc(text, func(s string) string {
-		file := block.FindStringSubmatch(s)[1]
+	generated := runBlock.ReplaceAllStringFunc(text, func(s string) string {
+		file := runBlock.FindStringSubmatch(s)[1]
 		n++
-		return fmt.Sprintf("<!-- run: %s -->\n%s<!-- end -->\n", file, readRun(t, file).table(file))
+		return fmt.Sprintf("<!-- run: %s -->\n%s<!-- end -->\n", file, readRun(t, file).table(filepath.Dir(page), file))
 	})
 	if n == 0 {
-		t.Fatal("the README shows no run; the test no longer reads it")
+		t.Fatalf("%s shows no run; the test no longer reads it", page)
 	}
 	if *rewrite {
-		if err := os.WriteFile(page, []byte(generated), 0o644); err != nil { //nolint:gosec // a page of the tree
+		if err := os.WriteFile(filepath.Join("../..", page), []byte(generated), 0o644); err != nil { //nolint:gosec // a page of the tree
 			t.Fatal(err)
 		}
 	} else if generated != text {
-		t.Error("figures of README.md are not those of their runs; go test ./cmd/weir -run TestDocumentsFigures -rewrite writes them")
+		t.Errorf("figures of %s are not those of their runs; go test ./cmd/weir -run TestDocumentsFigures -rewrite writes them", page)
 	}
-	for i, line := range strings.Split(block.ReplaceAllStringFunc(text, func(s string) string { return strings.Repeat("\n", strings.Count(s, "\n")) }), "\n") {
+	return text
+}
+
+// The figures of models are those of stored runs; that every family has its row is engine/llm's test.
+func TestDocumentsFiguresOfModelsHaveARun(t *testing.T) { holdRuns(t, "docs/models.md") }
+
+// The figures of the README are those of stored runs, which name their commit, machine, date and commands.
+func TestDocumentsFiguresOfTheReadmeHaveARun(t *testing.T) {
+	text := holdRuns(t, "README.md")
+	for i, line := range strings.Split(runBlock.ReplaceAllStringFunc(text, func(s string) string { return strings.Repeat("\n", strings.Count(s, "\n")) }), "\n") {
 		if m := measured.FindString(line); m != "" {
 			t.Errorf("README.md:%d: %q has no run: put it into a file of docs/runs", i+1, m)
 		}

@@ -6,7 +6,8 @@
 writes of each architecture NAME.gguf, the logits of tokens.txt (NAME.logits, float32, [tokens][vocabulary]) and tokens.txt. The
 definitions are those of the models' own code and of GGUF's converters, written down here once more in numpy: nothing of it
 is the engine's. Sizes are such that accidents show: key-value heads are fewer than heads, three layers, vocabulary and
-widths are no powers of two. Needs numpy and gguf.
+widths are no powers of two; and such that llama.cpp loads the files, whose logits bench/peers/llamacpp.py writes beside these.
+Needs numpy and gguf.
 """
 import sys, pathlib
 import numpy as np
@@ -21,11 +22,13 @@ def f32(x):  # as a file holds it
 
 
 class Model:
-    def __init__(self, arch, name, seed, width=24, heads=3, kv=1, dim=None, ffn=40, context=128, layer_norm=False):
+    def __init__(self, arch, name, seed, width=24, heads=3, kv=1, dim=None, ffn=40, context=128, layer_norm=False, layers=LAYERS):
         self.random, self.tensors, self.name = np.random.default_rng(seed), {}, name
         self.width, self.heads, self.kv, self.dim, self.ffn = width, heads, kv, dim or width // heads, ffn
         self.file = f = gguf.GGUFWriter(str(folder / name) + ".gguf", arch)
-        f.add_block_count(LAYERS)
+        f.add_block_count(layers)
+        f.add_tokenizer_model("no_vocab")
+        f.add_vocab_size(VOCAB)
         f.add_context_length(context)
         f.add_embedding_length(width)
         f.add_feed_forward_length(ffn)
@@ -50,8 +53,8 @@ class Model:
         y = x @ self.tensor(name + ".weight", rows, x.shape[-1]).T
         return y + self.tensor(name + ".bias", rows, spread=0.3) if bias else y
 
-    def rms(self, name, x):
-        return x / np.sqrt((x * x).mean(-1, keepdims=True) + EPS) * self.tensor(name + ".weight", x.shape[-1], mean=1, spread=0.2)
+    def rms(self, name, x, mean=1):
+        return x / np.sqrt((x * x).mean(-1, keepdims=True) + EPS) * self.tensor(name + ".weight", x.shape[-1], mean=mean, spread=0.2)
 
     def layer_norm(self, name, x, bias=True):
         x = x - x.mean(-1, keepdims=True)
@@ -137,15 +140,16 @@ def neighbours(x, base=1e4, dims=None):
     return y
 
 
-def phi3():
+def phi3(name, window=TOKENS):
     """Phi-4-mini: three quarters of a head rotate, by factors for texts beyond 80 tokens, or others where no text is longer."""
-    m = Model("phi3", "phi3", 21, width=24, heads=3, kv=1)
+    m = Model("phi3", name, 21, width=24, heads=3, kv=1)
     original, context, dims = 80, 128, 6
     magnitude = f32(np.sqrt(1 + np.log(context / original) / np.log(original)))
     m.file.add_rope_dimension_count(dims)
     m.file.add_rope_scaling_orig_ctx_len(original)
     m.file.add_rope_scaling_attn_factors(magnitude)
-    m.file.add_sliding_window(25)
+    if window < TOKENS:
+        m.file.add_sliding_window(window)
     short = m.tensor("rope_factors_short.weight", dims // 2, mean=1.2, spread=0.1)
     long = m.tensor("rope_factors_long.weight", dims // 2, mean=4, spread=1)
 
@@ -155,13 +159,14 @@ def phi3():
             at = f"blk.{i}."
             q, k, v = m.fused_qkv(at, m.rms(at + "attn_norm", x))
             turn = lambda y: halves(y, dims=dims, factors=factors, magnitude=magnitude)
-            a = m.attend(turn(m.split(q, m.heads)), turn(m.split(k, m.kv)), m.split(v, m.kv), window=25)
+            a = m.attend(turn(m.split(q, m.heads)), turn(m.split(k, m.kv)), m.split(v, m.kv), window=window)
             x = x + m.times(at + "attn_output", a, m.width)
             x = x + m.fused_gated(at, m.rms(at + "ffn_norm", x), silu)
         return m.logits(m.rms("output_norm", x), tied=True)
 
     m.save(run(long))
-    m.keep("short", run(short))
+    if window < TOKENS:
+        m.keep("short", run(short))
 
 
 def granite(positions):
@@ -196,6 +201,26 @@ def gemma():
     m.save(m.logits(m.rms("output_norm", x), tied=True))
 
 
+def gemma3():
+    """Five of six layers see a window and rotate by a base of their own; the rotation of the sixth is stretched, as from 4B on."""
+    layers, window, base = 7, 20, f32(1e6)
+    m = Model("gemma3", "gemma3", 42, width=24, heads=4, kv=1, dim=10, layers=layers)
+    m.file.add_sliding_window(window)
+    m.file.add_rope_freq_base(base)
+    m.file.add_rope_scaling_type(gguf.RopeScalingType.LINEAR)
+    m.file.add_rope_scaling_factor(8.0)
+    x = m.embedding[tokens] * np.sqrt(24)
+    for i in range(layers):
+        at = f"blk.{i}."
+        q, k, v = m.qkv(at, m.rms(at + "attn_norm", x))
+        q, k = m.rms(at + "attn_q_norm", m.split(q, m.heads)), m.rms(at + "attn_k_norm", m.split(k, m.kv))
+        turn, far = (halves, window) if (i + 1) % 6 else (lambda y: halves(y, base, factors=8), TOKENS)
+        a = m.attend(turn(q), turn(k), m.split(v, m.kv), window=far)
+        x = x + m.rms(at + "post_attention_norm", m.times(at + "attn_output", a, m.width))
+        x = x + m.rms(at + "post_ffw_norm", m.gated(at, m.rms(at + "ffn_norm", x), gelu))
+    m.save(m.logits(m.rms("output_norm", x), tied=True))
+
+
 def qwen(arch, seed, sections):
     """The language models of Qwen2-VL and Qwen3-VL: pairs turn by one of three positions, which texts have all alike."""
     m = Model(arch, arch, seed, width=24, heads=3, kv=1, dim=None if arch == "qwen2vl" else 12)
@@ -215,19 +240,21 @@ def qwen(arch, seed, sections):
     m.save(m.logits(m.rms("output_norm", x)))
 
 
-def behind(arch, name, seed, whole, window=None):
+def behind(arch, name, seed, whole, window=None, layers=LAYERS, **sizes):
     """OLMo 2 norms queries and keys as a whole, EXAONE 4 each head; both norm what a branch gives, and not what it gets.
-    With a window in all layers but the second, OLMo 3 stretches only the rotation of that one (YaRN), and EXAONE 4 32B rotates only the others."""
-    m = Model(arch, name, seed, width=24, heads=6, kv=2, dim=None if whole else 10)
+    With a window in all layers but every fourth from the second on, OLMo 3 stretches only the rotation of these (YaRN), and EXAONE 4 32B,
+    the only one of 64 layers, rotates only the others."""
+    m = Model(arch, name, seed, layers=layers, **(sizes or {"width": 24, "heads": 6, "kv": 2}))
+    near, branch = [i % 4 != 1 for i in range(layers)], LAYERS / layers  # else rounding grows over many layers
     if window:
         m.file.add_sliding_window(window)
-        m.file.add_sliding_window_pattern([i != 1 for i in range(LAYERS)])
+        m.file.add_sliding_window_pattern(near)
     if window and whole:
         m.file.add_rope_scaling_type(gguf.RopeScalingType.YARN)
         m.file.add_rope_scaling_factor(4.0)
         m.file.add_rope_scaling_orig_ctx_len(32)
     x = m.embedding[tokens]
-    for i in range(LAYERS):
+    for i in range(layers):
         at = f"blk.{i}."
         q, k, v = m.qkv(at, x)
         if whole:
@@ -235,11 +262,11 @@ def behind(arch, name, seed, whole, window=None):
         else:
             q, k = m.rms(at + "attn_q_norm", m.split(q, m.heads)), m.rms(at + "attn_k_norm", m.split(k, m.kv))
         turn, far = halves, window or TOKENS
-        if window and i == 1:
+        if window and not near[i]:
             turn, far = (lambda y: yarn(y, 4.0, 32)) if whole else (lambda y: y), TOKENS
         a = m.attend(turn(q), turn(k), m.split(v, m.kv), window=far)
-        x = x + m.rms(at + "post_attention_norm", m.times(at + "attn_output", a, m.width))
-        x = x + m.rms(at + "post_ffw_norm", m.gated(at, x, silu))
+        x = x + m.rms(at + "post_attention_norm", m.times(at + "attn_output", a, m.width), branch)
+        x = x + m.rms(at + "post_ffw_norm", m.gated(at, x, silu), branch)
     m.save(m.logits(m.rms("output_norm", x)))
 
 
@@ -301,17 +328,17 @@ def plain(arch, seed, turn, bias=False, dim=None, norm="ffn_norm", late=False, t
     m.save(m.logits(m.rms("output_norm", x), tied))
 
 
-def by_mean(arch, seed, dims, biases):
+def by_mean(arch, name, seed, dims, biases, window=TOKENS):
     """StarCoder 2 (biases everywhere, no gate) and StableLM 2 (a part of a head rotates): layer norms."""
-    m = Model(arch, arch, seed, width=24, heads=3, kv=1, layer_norm=True)
+    m = Model(arch, name, seed, width=24, heads=3, kv=1, layer_norm=True)
     m.file.add_rope_dimension_count(dims)
-    if biases:
-        m.file.add_sliding_window(30)
+    if window < TOKENS:
+        m.file.add_sliding_window(window)
     x = m.embedding[tokens]
     for i in range(LAYERS):
         at = f"blk.{i}."
         q, k, v = m.qkv(at, m.layer_norm(at + "attn_norm", x), bias=True)
-        a = m.attend(halves(m.split(q, m.heads), dims=dims), halves(m.split(k, m.kv), dims=dims), m.split(v, m.kv), window=30 if biases else TOKENS)
+        a = m.attend(halves(m.split(q, m.heads), dims=dims), halves(m.split(k, m.kv), dims=dims), m.split(v, m.kv), window=window)
         x = x + m.times(at + "attn_output", a, m.width, biases)
         y = m.layer_norm(at + "ffn_norm", x)
         if biases:
@@ -347,16 +374,18 @@ if __name__ == "__main__":
     folder.mkdir(exist_ok=True)
     tokens = np.random.default_rng(2).integers(0, VOCAB, TOKENS)
     (folder / "tokens.txt").write_text(" ".join(map(str, tokens)) + "\n")
-    phi3()
+    phi3("phi3", window=25)
+    phi3("phi3-whole")
     granite(True)
     granite(False)
     gemma()
+    gemma3()
     qwen("qwen2vl", 24, [1, 2, 1, 0])
     qwen("qwen3vl", 25, [2, 2, 2, 0])
     behind("olmo2", "olmo2", 26, whole=True)
     behind("olmo2", "olmo3", 38, whole=True, window=20)
     behind("exaone4", "exaone4", 27, whole=False)
-    behind("exaone4", "exaone4-window", 39, whole=False, window=20)
+    behind("exaone4", "exaone4-window", 39, whole=False, window=20, layers=64, width=12, heads=3, kv=1, ffn=16)
     apertus()
     glm4()
     plain("seed_oss", 31, halves, bias=True, dim=8, norm="post_attention_norm")
@@ -364,7 +393,8 @@ if __name__ == "__main__":
     plain("internlm2", 33, neighbours)
     plain("hunyuan-dense", 34, halves, dim=8, late=True, tied=True)
     plain("arcee", 35, neighbours)
-    by_mean("starcoder2", 36, 8, biases=True)
-    by_mean("stablelm", 37, 4, biases=False)
+    by_mean("starcoder2", "starcoder2", 36, 8, biases=True, window=30)
+    by_mean("starcoder2", "starcoder2-whole", 36, 8, biases=True)
+    by_mean("stablelm", "stablelm", 37, 4, biases=False)
     cohere("command-r", 40, window=None)
     cohere("cohere2", 41, window=20)

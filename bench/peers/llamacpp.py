@@ -1,0 +1,187 @@
+#!/usr/bin/env python3
+"""llama.cpp as a second implementation, through the library in the wheel of xllamacpp (its CPU build exports llama.cpp's own functions).
+
+    pip install xllamacpp==2026.10.11549 cffi numpy
+    llamacpp.py logits FOLDER MODEL.gguf…     logits of tokens.txt beside each model, into FOLDER/NAME.logits (float32,
+                                              [tokens][vocabulary], at most 64 KiB of the beginning)
+    llamacpp.py quality BASE.kld MODEL.gguf   divergence from what weir bench quality --save-all-logits wrote, as JSON
+    llamacpp.py speed MODEL.gguf              tokens per second of a prompt of 512, and decoding with 1, 4 and 16 sequences, as JSON
+
+LLAMA_LIB names another build of the library. Structures are those of llama.h of October 2026.
+"""
+import importlib.util, json, os, pathlib, statistics, struct, sys, time
+import numpy as np
+from cffi import FFI
+
+ffi = FFI()
+ffi.cdef("""
+struct llama_model_params { void *devices, *overrides; int32_t n_gpu_layers; int split_mode, load_mode, lazy_mode; int32_t main_gpu;
+  const float *tensor_split; void *progress, *progress_data, *kv_overrides;
+  bool vocab_only, check_tensors, use_extra_bufts, no_host, no_alloc, load_mtp; };
+struct llama_context_params { uint32_t n_ctx, n_batch, n_ubatch, n_seq_max, n_rs_seq, n_outputs_max, n_outputs_max_per_seq;
+  int32_t n_threads, n_threads_batch; int ctx_type, rope_scaling_type, pooling_type, attention_type, flash_attn_type;
+  float rope_freq_base, rope_freq_scale, yarn_ext_factor, yarn_attn_factor, yarn_beta_fast, yarn_beta_slow; uint32_t yarn_orig_ctx;
+  float defrag_thold; void *eval, *eval_data; int type_k, type_v; void *abort, *abort_data;
+  bool embeddings, offload_kqv, no_perf, op_offload, swa_full, kv_unified; void *samplers; size_t n_samplers; void *ctx_other; };
+typedef struct { int32_t n_tokens; int32_t *token; float *embd; int32_t *pos, *n_seq_id; int32_t **seq_id; int8_t *logits; } llama_batch;
+struct llama_model_params llama_model_default_params(void);
+struct llama_context_params llama_context_default_params(void);
+void llama_backend_init(void);
+void *llama_model_load_from_file(const char *, struct llama_model_params);
+void *llama_init_from_model(void *, struct llama_context_params);
+void llama_free(void *); void llama_model_free(void *);
+void *llama_get_memory(void *); void llama_memory_clear(void *, bool);
+llama_batch llama_batch_init(int32_t, int32_t, int32_t);
+int32_t llama_decode(void *, llama_batch);
+float *llama_get_logits_ith(void *, int32_t);
+void *llama_model_get_vocab(void *); int32_t llama_vocab_n_tokens(void *);
+typedef void (*log_callback)(int, const char *, void *); void llama_log_set(log_callback, void *);
+""")
+
+
+def library():
+    if path := os.environ.get("LLAMA_LIB"):
+        return path
+    folder = pathlib.Path(importlib.util.find_spec("xllamacpp").origin).parent
+    return str(next(folder.glob("xllamacpp*.so")))
+
+
+llama = ffi.dlopen(library(), ffi.RTLD_LAZY | ffi.RTLD_GLOBAL)
+said = []
+
+
+@ffi.callback("void(int, const char *, void *)")
+def log(level, text, _):
+    if level >= 3:
+        said.append(ffi.string(text).decode(errors="replace"))
+
+
+llama.llama_log_set(log, ffi.NULL)
+llama.llama_backend_init()
+
+
+class Model:
+    """A model and one context of it. By default it computes in floats as far as the file does, with a float cache."""
+
+    def __init__(self, file, context, batch=None, sequences=1, threads=1, kv=0, repack=False, flash=0):
+        p = llama.llama_model_default_params()
+        p.n_gpu_layers, p.use_extra_bufts = 0, repack
+        self.model = llama.llama_model_load_from_file(str(file).encode(), p)
+        if self.model == ffi.NULL:
+            sys.exit(f"{file}: {' '.join(said[-3:])}")
+        c = llama.llama_context_default_params()
+        c.n_ctx, c.n_seq_max, c.flash_attn_type = context, sequences, flash
+        c.n_batch = c.n_ubatch = self.step = batch or context
+        c.n_threads = c.n_threads_batch = threads
+        c.type_k = c.type_v = kv
+        c.kv_unified = sequences > 1
+        self.context = llama.llama_init_from_model(self.model, c)
+        if self.context == ffi.NULL:
+            sys.exit(f"{file}: {' '.join(said[-3:])}")
+        self.vocabulary = llama.llama_vocab_n_tokens(llama.llama_model_get_vocab(self.model))
+        self.batch = llama.llama_batch_init(self.step, 0, 1)
+
+    def decode(self, rows):
+        """Computes rows of (token, position, sequence, whether its logits are wanted)."""
+        b = self.batch
+        b.n_tokens = len(rows)
+        for i, (token, position, sequence, wanted) in enumerate(rows):
+            b.token[i], b.pos[i], b.n_seq_id[i], b.seq_id[i][0], b.logits[i] = token, position, 1, sequence, wanted
+        if code := llama.llama_decode(self.context, b):
+            sys.exit(f"llama_decode: {code} {' '.join(said[-3:])}")
+
+    def row(self, i):
+        return np.frombuffer(ffi.buffer(llama.llama_get_logits_ith(self.context, i), 4 * self.vocabulary), np.float32)
+
+    def logits(self, tokens, start=0):
+        """Yields the logits behind each token from start on."""
+        for low in range(0, len(tokens), self.step):
+            part = tokens[low:low + self.step]
+            self.decode([(int(t), low + i, 0, low + i >= start) for i, t in enumerate(part)])
+            for i in range(max(0, start - low), len(part)):
+                yield self.row(i)
+
+    def clear(self):
+        llama.llama_memory_clear(llama.llama_get_memory(self.context), True)
+
+    def close(self):
+        llama.llama_free(self.context)
+        llama.llama_model_free(self.model)
+
+
+def write_logits(folder, files):
+    for file in map(pathlib.Path, files):
+        tokens = [int(t) for t in (file.parent / "tokens.txt").read_text().split()]
+        m = Model(file, 256)
+        rows = 65536 // (4 * m.vocabulary)
+        np.array(list(m.logits(tokens[:rows]))).astype("<f4").tofile(pathlib.Path(folder) / (file.stem + ".logits"))
+        m.close()
+
+
+def quality(base, file):
+    """Mean divergence from saved log-probabilities: llama.cpp as it is by default, with an f16 cache."""
+    with open(base, "rb") as f:
+        magic, context, vocabulary, windows = struct.unpack("<8sIii", f.read(20))
+        tokens = np.frombuffer(f.read(4 * context * windows), "<i4").reshape(windows, context)
+        m = Model(file, context, batch=512, threads=os.cpu_count(), kv=1, repack=True, flash=-1)
+        divergence, same, width = [], 0, 8 + 2 * ((vocabulary + 1) // 2 * 2)
+        for window in tokens:
+            m.clear()
+            for logits in m.logits(window[:-1], context // 2):
+                raw = f.read(width)
+                scale, least = struct.unpack("<ff", raw[:8])
+                p = scale * np.frombuffer(raw, "<u2", vocabulary, 8).astype(np.float64) + least
+                q = logits.astype(np.float64)
+                q -= q.max()
+                q -= np.log(np.exp(q).sum())
+                kept = p > -16
+                divergence.append(max(0.0, float((np.exp(p[kept]) * (p[kept] - q[kept])).sum())))
+                same += int(p.argmax() == q.argmax())
+    d = np.array(divergence)
+    return {"positions": len(d), "kl_mean": d.mean(), "kl_error": d.std(ddof=1) / np.sqrt(len(d)), "kl_p99": np.quantile(d, 0.99),
+            "same_top": same / len(d)}
+
+
+def speed(file):
+    """Each figure is the median of three; the better of repacked weights and the file's own layout is the caller's to take."""
+    r, result = np.random.default_rng(1), {}
+    for repack in (True, False):
+        m = Model(file, 16 * 192 + 640, batch=512, sequences=16, threads=os.cpu_count(), kv=1, repack=repack, flash=-1)
+        draw = lambda n: [int(t) for t in r.integers(1000, 20000, n)]
+        prompts = []
+        for _ in range(3):
+            m.clear()
+            text = draw(512)
+            began = time.perf_counter()
+            m.decode([(t, i, 0, i == 511) for i, t in enumerate(text)])
+            m.row(511)
+            prompts.append(512 / (time.perf_counter() - began))
+        figures = {"prompt_512": statistics.median(prompts)}
+        for n, steps in ((1, 32), (4, 16), (16, 16)):
+            m.clear()
+            for s in range(n):
+                m.decode([(t, i, s, i == 127) for i, t in enumerate(draw(128))])
+            rates = []
+            for k in range(3):
+                began = time.perf_counter()
+                for i in range(steps):
+                    m.decode([(1000 + s, 128 + k * steps + i, s, 1) for s in range(n)])
+                    for s in range(n):
+                        m.row(s)
+                rates.append(n * steps / (time.perf_counter() - began))
+            figures[f"decode_{n}"] = statistics.median(rates)
+        result["repacked" if repack else "as_stored"] = figures
+        m.close()
+    return result
+
+
+if __name__ == "__main__":
+    match sys.argv[1:]:
+        case ["logits", folder, *files]:
+            write_logits(folder, files)
+        case ["quality", base, file]:
+            print(json.dumps(quality(base, file), indent=1))
+        case ["speed", file]:
+            print(json.dumps(speed(file), indent=1))
+        case _:
+            sys.exit(__doc__)
