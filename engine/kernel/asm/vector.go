@@ -21,6 +21,8 @@ func vectors(ctx *build.Context) {
 		l.swiglu()
 		l.gelu()
 		l.geglu()
+		l.clampedGLU()
+		l.addScaled()
 		l.softCap()
 		l.softmax()
 		l.ropeNeox()
@@ -149,6 +151,45 @@ func (l *lanes) geglu() {
 		g := gelu(l.load(gate, p))
 		l.VMULPS(l.load(up, p), g, g)
 		l.store(g, dst, p)
+	})
+	l.end()
+}
+
+// clampedGLU takes minima with the limit first, so that a NaN stays one.
+func (l *lanes) clampedGLU() {
+	l.function("clampedGLU", "(dst, gate, up []float32, slope, limit float32)",
+		"%s computes dst[i] = g/(1+exp(-slope*g))*(u+1) over dst, where g = min(gate[i], limit) and u = up[i] within [-limit,limit].")
+	dst, n, gate, up := l.base("dst"), l.len("dst"), l.base("gate"), l.base("up")
+	slope, limit := l.broadcast("slope"), l.broadcast("limit")
+	exp := l.exponential()
+	sign := l.constant(1 << 31)
+	least, fall := l.vec(), l.vec()
+	l.VXORPS(sign, limit, least)
+	l.VXORPS(sign, slope, fall)
+	l.walk(n, 1, false, func(p place) {
+		g, u, e := l.load(gate, p), l.load(up, p), l.vec()
+		l.VMINPS(g, limit, g)
+		l.VMINPS(u, limit, u)
+		l.VMAXPS(u, least, u)
+		l.VMULPS(fall, g, e)
+		e = exp.of(e)
+		l.VADDPS(exp.one, e, e)
+		l.VDIVPS(e, g, g)
+		l.VADDPS(exp.one, u, u)
+		l.VMULPS(u, g, g)
+		l.store(g, dst, p)
+	})
+	l.end()
+}
+
+func (l *lanes) addScaled() {
+	l.function("addScaled", "(dst, x []float32, f float32)", "%s adds x[i]*f to dst[i] over dst.")
+	dst, n, x := l.base("dst"), l.len("dst"), l.base("x")
+	f := l.broadcast("f")
+	l.walk(n, accumulators, false, func(p place) {
+		v, to := l.load(x, p), l.load(dst, p)
+		l.VFMADD231PS(v, f, to)
+		l.store(to, dst, p)
 	})
 	l.end()
 }

@@ -49,6 +49,16 @@ func geluAVX512(x []float32)
 //go:noescape
 func gegluAVX512(dst []float32, gate []float32, up []float32)
 
+// clampedGLUAVX512 computes dst[i] = g/(1+exp(-slope*g))*(u+1) over dst, where g = min(gate[i], limit) and u = up[i] within [-limit,limit].
+//
+//go:noescape
+func clampedGLUAVX512(dst []float32, gate []float32, up []float32, slope float32, limit float32)
+
+// addScaledAVX512 adds x[i]*f to dst[i] over dst.
+//
+//go:noescape
+func addScaledAVX512(dst []float32, x []float32, f float32)
+
 // softCapAVX512 replaces x[i] by limit*tanh(x[i]*inverse).
 //
 //go:noescape
@@ -113,6 +123,16 @@ func geluAVX2(x []float32)
 //
 //go:noescape
 func gegluAVX2(dst []float32, gate []float32, up []float32)
+
+// clampedGLUAVX2 computes dst[i] = g/(1+exp(-slope*g))*(u+1) over dst, where g = min(gate[i], limit) and u = up[i] within [-limit,limit].
+//
+//go:noescape
+func clampedGLUAVX2(dst []float32, gate []float32, up []float32, slope float32, limit float32)
+
+// addScaledAVX2 adds x[i]*f to dst[i] over dst.
+//
+//go:noescape
+func addScaledAVX2(dst []float32, x []float32, f float32)
 
 // softCapAVX2 replaces x[i] by limit*tanh(x[i]*inverse).
 //

@@ -866,6 +866,162 @@ done1:
 	VZEROUPPER
 	RET
 
+// func clampedGLUAVX512(dst []float32, gate []float32, up []float32, slope float32, limit float32)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2, SSE
+TEXT ·clampedGLUAVX512(SB), NOSPLIT, $0-80
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         dst_len+8(FP), CX
+	MOVQ         gate_base+24(FP), DX
+	MOVQ         up_base+48(FP), BX
+	MOVSS        slope+72(FP), X0
+	VBROADCASTSS X0, Z0
+	MOVSS        limit+76(FP), X1
+	VBROADCASTSS X1, Z1
+	VBROADCASTSS vector_c2d00000<>+0(SB), Z2
+	VBROADCASTSS vector_42b20000<>+0(SB), Z3
+	VBROADCASTSS vector_3fb8aa3b<>+0(SB), Z4
+	VBROADCASTSS vector_3f318000<>+0(SB), Z5
+	VBROADCASTSS vector_b95e8083<>+0(SB), Z6
+	VBROADCASTSS vector_3f800000<>+0(SB), Z7
+	VBROADCASTSS vector_3ab5112b<>+0(SB), Z8
+	VBROADCASTSS vector_3c091d81<>+0(SB), Z9
+	VBROADCASTSS vector_3d2aac7c<>+0(SB), Z10
+	VBROADCASTSS vector_3e2aaa48<>+0(SB), Z11
+	VBROADCASTSS vector_3efffffe<>+0(SB), Z12
+	VBROADCASTSS vector_80000000<>+0(SB), Z13
+	VXORPS       Z13, Z1, Z14
+	VXORPS       Z13, Z0, Z0
+	XORQ         SI, SI
+
+one1:
+	LEAQ         16(SI), DI
+	CMPQ         DI, CX
+	JG           rest1
+	VMOVUPS      (DX)(SI*4), Z13
+	VMOVUPS      (BX)(SI*4), Z15
+	VMINPS       Z13, Z1, Z13
+	VMINPS       Z15, Z1, Z15
+	VMAXPS       Z15, Z14, Z15
+	VMULPS       Z0, Z13, Z16
+	VMINPS       Z16, Z3, Z16
+	VMAXPS       Z16, Z2, Z16
+	VMULPS       Z4, Z16, Z17
+	VRNDSCALEPS  $0x08, Z17, Z17
+	VFNMADD231PS Z5, Z17, Z16
+	VFNMADD231PS Z6, Z17, Z16
+	VMOVUPS      Z8, Z19
+	VFMADD213PS  Z9, Z16, Z19
+	VFMADD213PS  Z10, Z16, Z19
+	VFMADD213PS  Z11, Z16, Z19
+	VFMADD213PS  Z12, Z16, Z19
+	VMULPS       Z16, Z16, Z18
+	VFMADD213PS  Z16, Z18, Z19
+	VADDPS       Z7, Z19, Z19
+	VSCALEFPS    Z17, Z19, Z19
+	VADDPS       Z7, Z19, Z19
+	VDIVPS       Z19, Z13, Z13
+	VADDPS       Z7, Z15, Z15
+	VMULPS       Z15, Z13, Z13
+	VMOVUPS      Z13, (AX)(SI*4)
+	MOVQ         DI, SI
+	JMP          one1
+
+rest1:
+	SUBQ         SI, CX
+	JZ           done1
+	MOVQ         $-1, DI
+	BZHIQ        CX, DI, DI
+	KMOVW        DI, K1
+	VMOVUPS.Z    (DX)(SI*4), K1, Z13
+	VMOVUPS.Z    (BX)(SI*4), K1, Z15
+	VMINPS       Z13, Z1, Z13
+	VMINPS       Z15, Z1, Z15
+	VMAXPS       Z15, Z14, Z15
+	VMULPS       Z0, Z13, Z0
+	VMINPS       Z0, Z3, Z0
+	VMAXPS       Z0, Z2, Z0
+	VMULPS       Z4, Z0, Z1
+	VRNDSCALEPS  $0x08, Z1, Z1
+	VFNMADD231PS Z5, Z1, Z0
+	VFNMADD231PS Z6, Z1, Z0
+	VMOVUPS      Z8, Z2
+	VFMADD213PS  Z9, Z0, Z2
+	VFMADD213PS  Z10, Z0, Z2
+	VFMADD213PS  Z11, Z0, Z2
+	VFMADD213PS  Z12, Z0, Z2
+	VMULPS       Z0, Z0, Z3
+	VFMADD213PS  Z0, Z3, Z2
+	VADDPS       Z7, Z2, Z2
+	VSCALEFPS    Z1, Z2, Z2
+	VADDPS       Z7, Z2, Z2
+	VDIVPS       Z2, Z13, Z13
+	VADDPS       Z7, Z15, Z15
+	VMULPS       Z15, Z13, Z13
+	VMOVUPS      Z13, K1, (AX)(SI*4)
+
+done1:
+	VZEROUPPER
+	RET
+
+// func addScaledAVX512(dst []float32, x []float32, f float32)
+// Requires: AVX, AVX512F, BMI2, SSE
+TEXT ·addScaledAVX512(SB), NOSPLIT, $0-52
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         dst_len+8(FP), CX
+	MOVQ         x_base+24(FP), DX
+	MOVSS        f+48(FP), X0
+	VBROADCASTSS X0, Z0
+	XORQ         BX, BX
+
+many1:
+	LEAQ        64(BX), SI
+	CMPQ        SI, CX
+	JG          one1
+	VMOVUPS     (DX)(BX*4), Z1
+	VMOVUPS     (AX)(BX*4), Z2
+	VFMADD231PS Z1, Z0, Z2
+	VMOVUPS     Z2, (AX)(BX*4)
+	VMOVUPS     64(DX)(BX*4), Z1
+	VMOVUPS     64(AX)(BX*4), Z2
+	VFMADD231PS Z1, Z0, Z2
+	VMOVUPS     Z2, 64(AX)(BX*4)
+	VMOVUPS     128(DX)(BX*4), Z1
+	VMOVUPS     128(AX)(BX*4), Z2
+	VFMADD231PS Z1, Z0, Z2
+	VMOVUPS     Z2, 128(AX)(BX*4)
+	VMOVUPS     192(DX)(BX*4), Z1
+	VMOVUPS     192(AX)(BX*4), Z2
+	VFMADD231PS Z1, Z0, Z2
+	VMOVUPS     Z2, 192(AX)(BX*4)
+	MOVQ        SI, BX
+	JMP         many1
+
+one1:
+	LEAQ        16(BX), SI
+	CMPQ        SI, CX
+	JG          rest1
+	VMOVUPS     (DX)(BX*4), Z1
+	VMOVUPS     (AX)(BX*4), Z2
+	VFMADD231PS Z1, Z0, Z2
+	VMOVUPS     Z2, (AX)(BX*4)
+	MOVQ        SI, BX
+	JMP         one1
+
+rest1:
+	SUBQ        BX, CX
+	JZ          done1
+	MOVQ        $-1, SI
+	BZHIQ       CX, SI, SI
+	KMOVW       SI, K1
+	VMOVUPS.Z   (DX)(BX*4), K1, Z1
+	VMOVUPS.Z   (AX)(BX*4), K1, Z2
+	VFMADD231PS Z1, Z0, Z2
+	VMOVUPS     Z2, K1, (AX)(BX*4)
+
+done1:
+	VZEROUPPER
+	RET
+
 // func softCapAVX512(x []float32, limit float32, inverse float32)
 // Requires: AVX, AVX512F, BMI2, SSE
 TEXT ·softCapAVX512(SB), NOSPLIT, $0-32
@@ -2166,6 +2322,170 @@ rest1:
 	VMASKMOVPS   (BX)(SI*4), Y0, Y2
 	VMULPS       Y2, Y1, Y1
 	VMASKMOVPS   Y1, Y0, (AX)(SI*4)
+
+done1:
+	VZEROUPPER
+	RET
+
+// func clampedGLUAVX2(dst []float32, gate []float32, up []float32, slope float32, limit float32)
+// Requires: AVX, AVX2, FMA3, SSE
+TEXT ·clampedGLUAVX2(SB), NOSPLIT, $0-80
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         dst_len+8(FP), CX
+	MOVQ         gate_base+24(FP), DX
+	MOVQ         up_base+48(FP), BX
+	MOVSS        slope+72(FP), X0
+	VBROADCASTSS X0, Y0
+	MOVSS        limit+76(FP), X1
+	VBROADCASTSS X1, Y1
+	VXORPS       vector_80000000<>+0(SB), Y1, Y2
+	VXORPS       vector_80000000<>+0(SB), Y0, Y0
+	XORQ         SI, SI
+
+one1:
+	LEAQ         8(SI), DI
+	CMPQ         DI, CX
+	JG           rest1
+	VMOVUPS      (DX)(SI*4), Y3
+	VMOVUPS      (BX)(SI*4), Y4
+	VMINPS       Y3, Y1, Y3
+	VMINPS       Y4, Y1, Y4
+	VMAXPS       Y4, Y2, Y4
+	VMULPS       Y0, Y3, Y5
+	VMOVUPS      vector_42b20000<>+0(SB), Y6
+	VMINPS       Y5, Y6, Y5
+	VMOVUPS      vector_c2d00000<>+0(SB), Y6
+	VMAXPS       Y5, Y6, Y5
+	VMULPS       vector_3fb8aa3b<>+0(SB), Y5, Y6
+	VROUNDPS     $0x08, Y6, Y6
+	VFNMADD231PS vector_3f318000<>+0(SB), Y6, Y5
+	VFNMADD231PS vector_b95e8083<>+0(SB), Y6, Y5
+	VMOVUPS      vector_3ab5112b<>+0(SB), Y8
+	VFMADD213PS  vector_3c091d81<>+0(SB), Y5, Y8
+	VFMADD213PS  vector_3d2aac7c<>+0(SB), Y5, Y8
+	VFMADD213PS  vector_3e2aaa48<>+0(SB), Y5, Y8
+	VFMADD213PS  vector_3efffffe<>+0(SB), Y5, Y8
+	VMULPS       Y5, Y5, Y7
+	VFMADD213PS  Y5, Y7, Y8
+	VADDPS       vector_3f800000<>+0(SB), Y8, Y8
+	VCVTPS2DQ    Y6, Y6
+	VPSRAD       $0x01, Y6, Y5
+	VPSUBD       Y5, Y6, Y6
+	VPADDD       vector_0000007f<>+0(SB), Y5, Y5
+	VPSLLD       $0x17, Y5, Y5
+	VMULPS       Y5, Y8, Y8
+	VPADDD       vector_0000007f<>+0(SB), Y6, Y6
+	VPSLLD       $0x17, Y6, Y6
+	VMULPS       Y6, Y8, Y8
+	VADDPS       vector_3f800000<>+0(SB), Y8, Y8
+	VDIVPS       Y8, Y3, Y3
+	VADDPS       vector_3f800000<>+0(SB), Y4, Y4
+	VMULPS       Y4, Y3, Y3
+	VMOVUPS      Y3, (AX)(SI*4)
+	MOVQ         DI, SI
+	JMP          one1
+
+rest1:
+	SUBQ         SI, CX
+	JZ           done1
+	LEAQ         vector_mask<>+0(SB), DI
+	NEGQ         CX
+	VMOVUPS      32(DI)(CX*4), Y3
+	VMASKMOVPS   (DX)(SI*4), Y3, Y4
+	VMASKMOVPS   (BX)(SI*4), Y3, Y5
+	VMINPS       Y4, Y1, Y4
+	VMINPS       Y5, Y1, Y5
+	VMAXPS       Y5, Y2, Y5
+	VMULPS       Y0, Y4, Y0
+	VMOVUPS      vector_42b20000<>+0(SB), Y1
+	VMINPS       Y0, Y1, Y0
+	VMOVUPS      vector_c2d00000<>+0(SB), Y1
+	VMAXPS       Y0, Y1, Y0
+	VMULPS       vector_3fb8aa3b<>+0(SB), Y0, Y1
+	VROUNDPS     $0x08, Y1, Y1
+	VFNMADD231PS vector_3f318000<>+0(SB), Y1, Y0
+	VFNMADD231PS vector_b95e8083<>+0(SB), Y1, Y0
+	VMOVUPS      vector_3ab5112b<>+0(SB), Y6
+	VFMADD213PS  vector_3c091d81<>+0(SB), Y0, Y6
+	VFMADD213PS  vector_3d2aac7c<>+0(SB), Y0, Y6
+	VFMADD213PS  vector_3e2aaa48<>+0(SB), Y0, Y6
+	VFMADD213PS  vector_3efffffe<>+0(SB), Y0, Y6
+	VMULPS       Y0, Y0, Y2
+	VFMADD213PS  Y0, Y2, Y6
+	VADDPS       vector_3f800000<>+0(SB), Y6, Y6
+	VCVTPS2DQ    Y1, Y1
+	VPSRAD       $0x01, Y1, Y0
+	VPSUBD       Y0, Y1, Y1
+	VPADDD       vector_0000007f<>+0(SB), Y0, Y0
+	VPSLLD       $0x17, Y0, Y0
+	VMULPS       Y0, Y6, Y6
+	VPADDD       vector_0000007f<>+0(SB), Y1, Y1
+	VPSLLD       $0x17, Y1, Y1
+	VMULPS       Y1, Y6, Y6
+	VADDPS       vector_3f800000<>+0(SB), Y6, Y6
+	VDIVPS       Y6, Y4, Y4
+	VADDPS       vector_3f800000<>+0(SB), Y5, Y5
+	VMULPS       Y5, Y4, Y4
+	VMASKMOVPS   Y4, Y3, (AX)(SI*4)
+
+done1:
+	VZEROUPPER
+	RET
+
+// func addScaledAVX2(dst []float32, x []float32, f float32)
+// Requires: AVX, AVX2, FMA3, SSE
+TEXT ·addScaledAVX2(SB), NOSPLIT, $0-52
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         dst_len+8(FP), CX
+	MOVQ         x_base+24(FP), DX
+	MOVSS        f+48(FP), X0
+	VBROADCASTSS X0, Y0
+	XORQ         BX, BX
+
+many1:
+	LEAQ        32(BX), SI
+	CMPQ        SI, CX
+	JG          one1
+	VMOVUPS     (DX)(BX*4), Y1
+	VMOVUPS     (AX)(BX*4), Y2
+	VFMADD231PS Y1, Y0, Y2
+	VMOVUPS     Y2, (AX)(BX*4)
+	VMOVUPS     32(DX)(BX*4), Y1
+	VMOVUPS     32(AX)(BX*4), Y2
+	VFMADD231PS Y1, Y0, Y2
+	VMOVUPS     Y2, 32(AX)(BX*4)
+	VMOVUPS     64(DX)(BX*4), Y1
+	VMOVUPS     64(AX)(BX*4), Y2
+	VFMADD231PS Y1, Y0, Y2
+	VMOVUPS     Y2, 64(AX)(BX*4)
+	VMOVUPS     96(DX)(BX*4), Y1
+	VMOVUPS     96(AX)(BX*4), Y2
+	VFMADD231PS Y1, Y0, Y2
+	VMOVUPS     Y2, 96(AX)(BX*4)
+	MOVQ        SI, BX
+	JMP         many1
+
+one1:
+	LEAQ        8(BX), SI
+	CMPQ        SI, CX
+	JG          rest1
+	VMOVUPS     (DX)(BX*4), Y1
+	VMOVUPS     (AX)(BX*4), Y2
+	VFMADD231PS Y1, Y0, Y2
+	VMOVUPS     Y2, (AX)(BX*4)
+	MOVQ        SI, BX
+	JMP         one1
+
+rest1:
+	SUBQ        BX, CX
+	JZ          done1
+	LEAQ        vector_mask<>+0(SB), SI
+	NEGQ        CX
+	VMOVUPS     32(SI)(CX*4), Y1
+	VMASKMOVPS  (DX)(BX*4), Y1, Y2
+	VMASKMOVPS  (AX)(BX*4), Y1, Y3
+	VFMADD231PS Y2, Y0, Y3
+	VMASKMOVPS  Y3, Y1, (AX)(BX*4)
 
 done1:
 	VZEROUPPER

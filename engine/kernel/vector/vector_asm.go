@@ -147,3 +147,25 @@ func geglu(level isa.Level, dst, gate, up []float32) {
 		gegluPortable(dst, gate, up)
 	}
 }
+
+func clampedGLU(level isa.Level, dst, gate, up []float32, c Clamp) {
+	switch level {
+	case isa.AVX512:
+		clampedGLUAVX512(dst, gate, up, c.Slope, c.Limit)
+	case isa.AVX2:
+		clampedGLUAVX2(dst, gate, up, c.Slope, c.Limit)
+	default:
+		clampedGLUPortable(dst, gate, up, c)
+	}
+}
+
+func addScaled(level isa.Level, dst, x []float32, f float32) {
+	switch level {
+	case isa.AVX512:
+		addScaledAVX512(dst, x, f)
+	case isa.AVX2:
+		addScaledAVX2(dst, x, f)
+	default:
+		addScaledPortable(dst, x, f)
+	}
+}

@@ -40,3 +40,7 @@ func softCap(_ isa.Level, x []float32, limit, inverse float32) { softCapPortable
 func gelu(_ isa.Level, x []float32) { geluPortable(x) }
 
 func geglu(_ isa.Level, dst, gate, up []float32) { gegluPortable(dst, gate, up) }
+
+func clampedGLU(_ isa.Level, dst, gate, up []float32, c Clamp) { clampedGLUPortable(dst, gate, up, c) }
+
+func addScaled(_ isa.Level, dst, x []float32, f float32) { addScaledPortable(dst, x, f) }

@@ -1,8 +1,6 @@
 package weight
 
 import (
-	"sync"
-
 	"weir/engine/kernel/isa"
 	"weir/engine/kernel/pool"
 	"weir/engine/kernel/vector"
@@ -51,11 +49,14 @@ type Multiplier struct {
 
 	input   inputJob
 	product productJob
+	mixture mixtureJob
 }
 
 // NewMultiplier is a multiplier at a level, which the machine must have.
 func NewMultiplier(member *pool.Member, level isa.Level) *Multiplier {
-	return &Multiplier{member: member, level: level, scratch: make([][]float32, member.Workers())}
+	u := &Multiplier{member: member, level: level, scratch: make([][]float32, member.Workers())}
+	u.mixture.inward.mixtureJob, u.mixture.outward.mixtureJob = &u.mixture, &u.mixture
+	return u
 }
 
 // MakeFine makes all products from the next one on fine, see [Product].
@@ -97,102 +98,11 @@ func (u *Multiplier) Gated(dst, x []float32, rows int, norm Norm, gate, up Produ
 	j.up = Product{}
 }
 
-// input is a step's activations in the layouts that products need.
-type input struct {
-	x    []float32
-	norm Norm
-	rows int
-	cols int
-	cut  panelSplit
-	want [kinds]bool
-
-	output bool // see Product
-	fine   bool
-
-	sets  [2]panelSet  // of the rows; of what rounding takes from them, where products are fine
-	locks []sync.Mutex // of each panel's large and masks
-}
-
-// panelSet are the panels of all rows.
-type panelSet struct {
-	panels [kinds][]float32 // dwords of several types
-	large  [kinds][]uint32  // see panel.go
-	masks  [kinds][]uint16
-}
-
-// setsOf are the sets that a product with a matrix of kind k has to multiply.
-func (i *input) setsOf(k kind) []panelSet {
-	if i.fine && k.rounds() {
-		return i.sets[:]
-	}
-	return i.sets[:1]
-}
-
-// inputJob prepares one row.
-type inputJob struct {
-	owner *Multiplier
-	input
-}
-
-func (j *inputJob) Do(worker, row int) {
-	x := j.x[row*j.cols : (row+1)*j.cols]
-	scratch := j.owner.scratch[worker]
-	if j.norm.Weight != nil {
-		j.norm.Apply(j.owner.level, scratch[:j.cols], x)
-		x = scratch[:j.cols]
-	}
-	for k := range kinds {
-		if j.want[k] {
-			j.fill(k, row, x, scratch[j.cols:])
-		}
-	}
-}
-
-// fill writes x to its places in the panels of a kind. scratch holds at least three times len(x) floats.
-func (j *inputJob) fill(k kind, row int, x, scratch []float32) {
-	p := j.cut.locate(row)
-	first, m := j.cut.panel(p)
-	limit := k.limit(j.output)
-	for i := range j.setsOf(k) {
-		s := &j.sets[i]
-		place := panelPlace{panel: s.panels[k][first*k.words(j.cols):], rows: m, row: row - first}
-		if k.rounds() {
-			place.large, place.masks, place.lock = j.largeOf(s, k, first), j.masksOf(s, k, p), &j.locks[p]
-		}
-		rounded, marks := place.fill(j.owner.level, k, limit, x, scratch)
-		if i == 0 && j.fine && k.rounds() {
-			rest := scratch[2*j.cols:][:j.cols]
-			k.rest(rest, x, rounded, marks)
-			x = rest
-		}
-	}
-}
-
-// panel returns panel p of a set, which begins with row first, in the layout that m needs.
-func (j *inputJob) panel(s *panelSet, m *Matrix, p, first int) panelView {
-	k := m.format.kind
-	v := panelView{codes: vector.Bytes(s.panels[k][first*k.words(m.Cols):])}
-	if k.rounds() {
-		v.large, v.masks = j.largeOf(s, k, first), j.masksOf(s, k, p)
-	}
-	return v
-}
-
-// largeOf are the pairs of large values of the panel that begins with row first.
-func (j *inputJob) largeOf(s *panelSet, k kind, first int) []uint32 {
-	return s.large[k][first*j.cols/2:]
-}
-
-// masksOf are the masks of panel p and of those behind it.
-func (j *inputJob) masksOf(s *panelSet, k kind, p int) []uint16 {
-	return s.masks[k][p*(j.cols/blockValues):]
-}
-
 // prepare brings the rows of x into the layouts that the products need.
 func (u *Multiplier) prepare(x []float32, rows int, norm Norm) {
 	j, p := &u.input, &u.product
-	j.owner, j.x, j.norm, j.rows, j.cols, j.cut = u, x, norm, rows, p.products[0].W.Cols, cutRows(u.level, rows)
-	j.want, j.output, j.fine = [kinds]bool{}, false, u.fine || p.up.Fine
+	j.begin(u.level, x, rows, p.products[0].W.Cols, norm)
+	j.fine = u.fine || p.up.Fine
 	for i := range p.products {
 		j.output, j.fine = j.output || p.products[i].Output, j.fine || p.products[i].Fine
 	}
@@ -202,39 +112,7 @@ func (u *Multiplier) prepare(x []float32, rows int, norm Norm) {
 	if p.up.W != nil {
 		j.ask(p.up.W)
 	}
-	u.reserve(max(4*j.cols, panelRows*tileLanes))
-	u.member.Run(j, rows, pool.GrainMACs/(4*j.cols)+1)
-}
-
-// ask makes room for the panels that m needs.
-func (j *inputJob) ask(m *Matrix) {
-	k := m.format.kind
-	j.want[k] = true
-	sets := j.setsOf(k)
-	for i := range sets {
-		sets[i].reserve(k, j.rows, j.cols, j.cut.panels)
-	}
-	if len(j.locks) < j.cut.panels {
-		j.locks = make([]sync.Mutex, j.cut.panels+j.cut.panels/4)
-	}
-}
-
-// reserve makes room for panels of kind k without large values.
-func (s *panelSet) reserve(k kind, rows, cols, panels int) {
-	if n := rows * k.words(cols); len(s.panels[k]) < n {
-		s.panels[k] = make([]float32, n+n/4)
-	}
-	if !k.rounds() {
-		return
-	}
-	if n := rows * cols / 2; len(s.large[k]) < n {
-		s.large[k] = make([]uint32, n+n/4)
-	}
-	n := panels * cols / blockValues
-	if len(s.masks[k]) < n {
-		s.masks[k] = make([]uint16, n+n/4)
-	}
-	clear(s.masks[k][:n])
+	u.bring()
 }
 
 // groupBytes is how much of a matrix a worker multiplies with all panels before
@@ -321,14 +199,14 @@ func (j *productJob) Do(worker, item int) {
 
 // tiled multiplies tiles lo to hi.
 func (j *productJob) tiled(worker int, p *Product, fast *productFuncs, lo, hi int) {
-	m := p.W
-	full := min(hi, m.Rows/tileLanes)
+	m, in := p.W, &j.owner.input
+	full, c := min(hi, m.Rows/tileLanes), &in.sections[0]
 	s := span{w: m, funcs: fast, lo: lo, hi: full, stride: m.Rows, bias: p.Bias, add: p.Add}
-	for n := 0; n < j.owner.input.cut.panels; n += s.panels {
-		first := j.choose(&s, n)
+	for n := 0; n < c.panels; n += s.panels {
+		first := c.choose(&s, n)
 		rows := s.panels * s.rows
 		s.dst = p.Dst[first*m.Rows+lo*tileLanes:]
-		j.multiplyPanels(&s, n, first)
+		in.multiply(&s, c, n, first)
 		if full < hi {
 			j.ragged(p, s, n, first, j.owner.scratch[worker][:panelRows*tileLanes])
 		}
@@ -340,11 +218,11 @@ func (j *productJob) tiled(worker int, p *Product, fast *productFuncs, lo, hi in
 	}
 }
 
-// choose makes a span one of panel n and of those behind it that have as many rows, and returns the first row.
-func (j *productJob) choose(s *span, n int) (first int) {
-	c, most := &j.owner.input.cut, 1
+// choose makes a span one of panel n of a section and of those behind it that have as many rows, and returns the first row.
+func (c *section) choose(s *span, n int) (first int) {
+	most := 1
 	s.several = c.panels > 1
-	first, s.rows = c.panel(n)
+	first, s.rows = c.at(n)
 	if s.several && s.funcs != nil {
 		most = max(1, runBytes/(s.rows*s.w.format.kind.rowBytes(s.w.Cols)))
 	}
@@ -352,26 +230,14 @@ func (j *productJob) choose(s *span, n int) (first int) {
 	return first
 }
 
-// multiplyPanels multiplies a span, whose panels begin with panel n and row first, by those of each set.
-func (j *productJob) multiplyPanels(s *span, n, first int) {
-	in, bias, add := &j.owner.input, s.bias, s.add
-	sets := in.setsOf(s.w.format.kind)
-	for i := range sets {
-		s.panel = in.panel(&sets[i], s.w, n, first)
-		s.multiply()
-		s.bias, s.add = nil, true
-	}
-	s.bias, s.add = bias, add
-}
-
 // ragged multiplies the last tile of a matrix whose rows do not fill it, the one
 // after the full tiles of s, by the panels of s, which begin with panel n.
 func (j *productJob) ragged(p *Product, s span, n, first int, sums []float32) {
-	panels := s.panels
+	in, panels := &j.owner.input, s.panels
 	s.lo, s.hi, s.several, s.panels = s.hi, s.hi+1, false, 1
 	s.dst, s.stride, s.bias, s.add = sums, tileLanes, nil, false
 	for i := range panels {
-		j.multiplyPanels(&s, n+i, first)
+		in.multiply(&s, &in.sections[0], n+i, first)
 		p.take(s.lo, first, s.rows, sums)
 		first += s.rows
 	}
@@ -398,16 +264,16 @@ func (p *Product) take(tile, first, rows int, sums []float32) {
 func (j *productJob) gated(worker int, p *Product, lo, hi int) {
 	in, up, width := &j.owner.input, &j.up, (hi-lo)*tileLanes
 	ups := j.owner.scratch[worker]
-	s := span{lo: lo, hi: hi}
-	for n := 0; n < in.cut.panels; n += s.panels {
+	s, c := span{lo: lo, hi: hi}, &in.sections[0]
+	for n := 0; n < c.panels; n += s.panels {
 		s.w, s.funcs = p.W, j.fast[0]
-		first := j.choose(&s, n)
+		first := c.choose(&s, n)
 		s.panels = min(s.panels, gatedPanels)
 		s.dst, s.stride, s.bias = p.Dst[first*p.W.Rows+lo*tileLanes:], p.W.Rows, p.Bias
-		j.multiplyPanels(&s, n, first)
+		in.multiply(&s, c, n, first)
 		s.w, s.funcs = up.W, j.fastUp
 		s.dst, s.stride, s.bias = ups, width, up.Bias
-		j.multiplyPanels(&s, n, first)
+		in.multiply(&s, c, n, first)
 		for r := range s.panels * s.rows {
 			gate := p.Dst[(first+r)*p.W.Rows+lo*tileLanes:][:width]
 			p.Act.Gate(j.owner.level, gate, gate, ups[r*width:(r+1)*width])

@@ -155,9 +155,10 @@ type panelPlace struct {
 	lock  *sync.Mutex // of large and masks
 }
 
-// fill writes x to its place, and returns the row as it rounded it and what it noted in marks, see quantizeRow; limit is as kind.limit
-// gives it. scratch holds at least two times len(x) floats.
-func (p panelPlace) fill(level isa.Level, k kind, limit float32, x, scratch []float32) (row, marks []float32) {
+// round brings a row into the form that panels hold except for the place, in scratch or, where the place takes all of a panel, in it. It
+// returns the row, what it noted in marks, see quantizeRow, and whether the row has large values, which its sums contain; limit is as
+// kind.limit gives it. scratch holds at least two times len(x) floats.
+func (p panelPlace) round(level isa.Level, k kind, limit float32, x, scratch []float32) (row, marks []float32, large bool) {
 	row = x
 	if k != kindFloat {
 		if row = scratch[:k.words(len(x))]; p.rows == 1 {
@@ -168,21 +169,34 @@ func (p panelPlace) fill(level isa.Level, k kind, limit float32, x, scratch []fl
 	case kindSuper, kindBlock:
 		size, n := k.blockSize()
 		marks = scratch[len(x):][:len(x)/size*n]
-		if quantizeRow(level, k, limit*rootMeanSquare(level, x), row, x, marks) {
-			p.spread(k, row, x, marks)
+		if large = quantizeRow(level, k, limit*rootMeanSquare(level, x), row, x, marks); large {
+			for i, steps := range k.large(x, marks) {
+				k.addToSums(row, i, steps)
+			}
 		}
 	case kindPair:
 		quantizeRowFast(level, k, 0, row, x, nil)
 	default:
 	}
-	if p.rows > 1 || k == kindFloat {
-		placeRow(level, p.panel[p.row:], p.rows, row)
-	}
-	return row, marks
+	return row, marks, large
 }
 
-// spread writes the large values of a row, which marks names, to the panel's pairs, and adds them to the row's sums.
-func (p panelPlace) spread(k kind, row, x, marks []float32) {
+// fill writes a row that round has made of x to its place.
+func (p panelPlace) fill(level isa.Level, k kind, row, x, marks []float32, large bool) {
+	if large {
+		p.spread(k, x, marks)
+	}
+	if p.rows > 1 || k == kindFloat {
+		placeRow(level, p.panel[p.row:], p.rows, row)
+		return
+	}
+	if to := p.panel[:len(row)]; &to[0] != &row[0] {
+		copy(to, row)
+	}
+}
+
+// spread writes the large values of a row, which marks names, to the panel's pairs.
+func (p panelPlace) spread(k kind, x, marks []float32) {
 	locked := false
 	for i, steps := range k.large(x, marks) {
 		if !locked {
@@ -190,7 +204,6 @@ func (p panelPlace) spread(k kind, row, x, marks []float32) {
 			locked = true
 		}
 		p.put(i, steps)
-		k.addToSums(row, i, steps)
 	}
 	if locked {
 		p.lock.Unlock()
