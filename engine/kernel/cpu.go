@@ -123,6 +123,11 @@ func (c *CPU) Gated(dst, x []float32, rows int, norm weight.Norm, gate, up weigh
 	c.Gate(act, dst, up.Dst, rows, up.W.Rows)
 }
 
+// Mix adds what a mixture of experts gives for rows of x to dst, see [weight.Multiplier.Mix].
+func (c *CPU) Mix(dst, x []float32, rows int, norm weight.Norm, m *weight.Mixture, r *weight.Routes) {
+	c.multiplier.Mix(dst, x, rows, norm, m, r)
+}
+
 // StoreKV writes keys and values, each [len(places)][KVHeads*HeadDim], of a
 // layer to their places, no two of which are the same.
 func (c *CPU) StoreKV(kv *attend.KV, layer int, k, v []float32, places []attend.Place) {

@@ -11,20 +11,20 @@ type architecture struct {
 	name string
 	plan func(h *hparams) plan
 
-	encoder   bool // a text encoder: rows see the whole text, and nothing is generated
-	layerNorm bool // its norms subtract the mean
-	experts   bool // some networks of its models may be mixtures of experts
-	longRope  bool // its files may have frequencies of their own for long texts, see loader.divisors
-	trained   int  // the window that its models were trained with, where files do not tell it; 0 is none
-	period    int  // every period-th layer of its models has no window, where files do not tell it
-	factors   bool // its files have factors, see hparams.readFactors
-	curves    bool // its networks have an activation with parameters of their own, see curve.go
-	sections  bool // rope.dimension_sections are of images, and one rotation for texts
+	encoder   bool     // a text encoder: rows see the whole text, and nothing is generated
+	layerNorm bool     // its norms subtract the mean
+	experts   presence // whether networks of its models are mixtures of experts
+	longRope  bool     // its files may have frequencies of their own for long texts, see loader.divisors
+	trained   int      // the window that its models were trained with, where files do not tell it; 0 is none
+	period    int      // every period-th layer of its models has no window, where files do not tell it
+	factors   bool     // its files have factors, see hparams.readFactors
+	curves    bool     // its networks have an activation with parameters of their own, see curve.go
+	sections  bool     // rope.dimension_sections are of images, and one rotation for texts
 }
 
 // architectures in the order that messages list them.
 var architectures = []architecture{
-	llama, qwen2, qwen3, smollm3, mistral3, phi3, granite, gemma, gemma2, gemma3, qwen2vl, qwen3vl, olmo2, exaone4, apertus, glm4,
+	llama, qwen2, qwen3, qwen3moe, smollm3, mistral3, phi3, granite, gemma, gemma2, gemma3, qwen2vl, qwen3vl, olmo2, exaone4, apertus, glm4,
 	seedOSS, ernie45, internLM2, hunyuanDense, arcee, starcoder2, stableLM, commandR, cohere2,
 	bert, nomicBERT, nomicBERTMoE, jinaBERT2, modernBERT, gemmaEmbedding,
 }

@@ -38,7 +38,7 @@ var nomicBERT = architecture{name: "nomic-bert", encoder: true, layerNorm: true,
 
 // nomicBERTMoE covers nomic-embed-text 2: bert with rotary positions, whose every second
 // network is a mixture of experts without biases.
-var nomicBERTMoE = architecture{name: "nomic-bert-moe", encoder: true, layerNorm: true, experts: true, plan: func(h *hparams) plan {
+var nomicBERTMoE = architecture{name: "nomic-bert-moe", encoder: true, layerNorm: true, experts: required, plan: func(h *hparams) plan {
 	p := h.layersOf(branchNorms{after: layerNorm})
 	p.embedding = embeddingPlan{types: h.types, norm: layerNorm}
 	p.ropes = []rope{h.rope}

@@ -43,7 +43,7 @@
 // tensors that the plan calls for and refuses any other, forward.go computes it.
 // A layer that works otherwise is a field of its plan, and one more method where
 // it needs other operations: a window is a number in attentionPlan, experts are
-// another kind of feedForwardPlan, and a recurrent mixer is a part beside the attention whose state
-// a chunk's sequence can index. Experts of decoders, recurrent mixers, and giving back
+// another kind of feedForwardPlan (experts.go their tensors, routing.go which rows meet which, mix.go what they give),
+// and a recurrent mixer is a part beside the attention whose state a chunk's sequence can index. Recurrent mixers, and giving back
 // the blocks behind a window are not built yet.
 package llm

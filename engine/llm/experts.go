@@ -1,132 +1,173 @@
 package llm
 
 import (
-	"cmp"
 	"fmt"
-	"math"
-	"slices"
 
-	"weir/engine/kernel"
+	"weir/engine/kernel/vector"
 	"weir/engine/kernel/weight"
 )
 
-// expertsPlan is a feed-forward network of experts: a row passes through the use best of
-// them by softmax(router x), and each counts by its share.
+// expertsPlan is a feed-forward network of experts: a row passes through the best of them, and each counts by its share. Beside them may be
+// one that all rows pass through, which is then the network's own gate, up and down.
 type expertsPlan struct {
-	count int // 0: the network has no experts
-	use   int
+	count  int // 0: the network has no experts
+	use    int // of a row
+	width  int // of each
+	gating gating
+	clamp  vector.Clamp // instead of the network's activation; the zero value is none
+
+	routerBias presence
+	bias       presence // ffn_{gate,up,down}_exps.bias
+	shared     int      // width of the one that all rows pass through; 0 is none
+	gated      bool     // what that gives counts by sigmoid(gate x)
 }
 
 // moeWeights is the experts' weights.
 type moeWeights struct {
-	router  linear
-	experts []expert
+	router    linear
+	preferred []float32       // exp_probs_b: what routing adds to each expert's probability, or nil
+	scale     []float32       // ffn_down_exps.scale: by how much each expert counts more, or nil
+	shared    *weight.Matrix  // the gate of the expert that all rows pass through, or nil
+	gates     expertMatrices  // without a matrix in a plain network
+	ups       expertMatrices  //
+	downs     expertMatrices  //
+	mixture   *weight.Mixture // of them, once they are loaded
 }
 
-type expert struct{ up, down linear }
-
-// mixing is the memory of rows that pass through experts, of a block.
-type mixing struct {
-	scores []float32 // [rows][experts]
-	routes []route   // of all rows, by expert and row
-	in     []float32 // [rows of an expert][width]
-	out    []float32 // as above
-	sum    []float32 // [rows][width]
+// expertMatrices are those of one place in all experts.
+type expertMatrices struct {
+	w    []*weight.Matrix
+	bias []float32 // [experts][rows], or nil
 }
 
-// route says that a row passes through an expert, and by how much that counts.
-type route struct {
-	expert, row int
-	share       float32
+// readExperts reads what a file says of experts. A family whose layers have other networks, too, says which.
+func readExperts(m *metadata, h *hparams) expertsPlan {
+	if h.arch.experts == absent || h.arch.experts == optional && m.count("expert_count") == 0 {
+		return expertsPlan{}
+	}
+	e := expertsPlan{count: m.size("expert_count", 0), use: m.size("expert_used_count", 0)}
+	e.width = m.size("expert_feed_forward_length", max(h.ffn, 1))
+	e.gating = readGating(m)
+	e.shared = m.count("expert_shared_feed_forward_length")
+	if e.use > e.count {
+		m.fail("expert_used_count", "is %d, more than expert_count %d", e.use, e.count)
+	}
+	if h.leading = m.count("leading_dense_block_count"); h.leading > h.depth {
+		m.fail("leading_dense_block_count", "is %d, and the model has %d layers", h.leading, h.depth)
+	}
+	return e
+}
+
+// mixtures gives all layers experts except the leading ones.
+func (h *hparams) mixtures(p *plan, e expertsPlan) {
+	for i := range p.layers {
+		if f := &p.layers[i].feed; i >= h.leading {
+			f.experts, f.width = e, e.shared
+		}
+	}
 }
 
 // mixture wants the experts' tensors, each matrix of which is a part of one for all.
 func (l *loader) mixture(f *feedForward, at string, h *hparams) {
-	n := f.experts.count
-	l.linear(&f.mixture.router, at+"ffn_gate_inp", absent, n, h.width)
-	up := l.find(at+"ffn_up_exps.weight", required, h.width, f.width, n)
-	down := l.find(at+"ffn_down_exps.weight", required, f.width, h.width, n)
-	if up == nil || down == nil {
+	e, x := &f.experts, &f.mixture
+	l.linear(&x.router, at+"ffn_gate_inp", e.routerBias, e.count, h.width)
+	l.vector(&x.preferred, at+"exp_probs_b.bias", e.gating.preferred, e.count)
+	l.vector(&x.scale, at+"ffn_down_exps.scale", optional, e.count)
+	if !f.plain && !l.bothExperts(x, e, at, h.width) {
+		l.experts(&x.gates, at+"ffn_gate_exps", e, e.width, h.width)
+	}
+	if x.ups.w == nil {
+		l.experts(&x.ups, at+"ffn_up_exps", e, e.width, h.width)
+	}
+	l.experts(&x.downs, at+"ffn_down_exps", e, h.width, e.width)
+	if e.shared == 0 {
+		return
+	}
+	l.linear(&f.gate, at+"ffn_gate_shexp", absent, e.shared, h.width)
+	l.linear(&f.up, at+"ffn_up_shexp", absent, e.shared, h.width)
+	l.linear(&f.down, at+"ffn_down_shexp", absent, h.width, e.shared)
+	if e.gated {
+		if t := l.find(at+"ffn_gate_inp_shexp.weight", required, h.width); t != nil {
+			l.wants = append(l.wants, l.want(t, 0, 1, h.width, &x.shared))
+		}
+	}
+}
+
+// experts wants one matrix of each expert.
+func (l *loader) experts(to *expertMatrices, name string, e *expertsPlan, rows, cols int) {
+	t := l.find(name+".weight", required, cols, rows, e.count)
+	if t == nil {
 		return // the error is noted
 	}
-	f.mixture.experts = make([]expert, n)
-	for i := range f.mixture.experts {
-		e := &f.mixture.experts[i]
-		l.wants = append(l.wants,
-			l.want(up, i*f.width, f.width, h.width, &e.up.w), l.want(down, i*h.width, h.width, f.width, &e.down.w))
+	to.w = make([]*weight.Matrix, e.count)
+	for i := range to.w {
+		l.wants = append(l.wants, l.want(t, i*rows, rows, cols, &to.w[i]))
 	}
+	if b := l.find(name+".bias", e.bias, rows, e.count); b != nil {
+		l.wants = append(l.wants, want{tensor: b, rows: e.count, cols: rows, vector: &to.bias})
+	}
+}
+
+// bothExperts wants gates and ups of one tensor, of each expert the gate first; false where the file has no such tensor.
+func (l *loader) bothExperts(x *moeWeights, e *expertsPlan, at string, cols int) bool {
+	const name = "ffn_gate_up_exps"
+	if _, ok := l.f.Tensor(at + name + ".weight"); !ok {
+		return false
+	}
+	t := l.find(at+name+".weight", required, cols, 2*e.width, e.count)
+	if t == nil {
+		return true // the error is noted
+	}
+	x.gates.w, x.ups.w = make([]*weight.Matrix, e.count), make([]*weight.Matrix, e.count)
+	for i := range e.count {
+		l.wants = append(l.wants, l.want(t, 2*i*e.width, e.width, cols, &x.gates.w[i]), l.want(t, (2*i+1)*e.width, e.width, cols, &x.ups.w[i]))
+	}
+	return true
+}
+
+// settle makes the mixture of what was loaded.
+func (f *feedForward) settle(fine bool) {
+	e, x := &f.experts, &f.mixture
+	if e.count == 0 {
+		return
+	}
+	m := &weight.Mixture{Experts: make([]weight.Expert, e.count), Act: f.act, Clamp: e.clamp, Fine: fine}
+	for i := range m.Experts {
+		m.Experts[i] = weight.Expert{Gate: x.gates.at(i), Up: x.ups.at(i), Down: x.downs.at(i)}
+	}
+	x.mixture = m
+}
+
+// at is the matrix of expert i; without one where there are none.
+func (x *expertMatrices) at(i int) weight.Linear {
+	if x.w == nil {
+		return weight.Linear{}
+	}
+	l := weight.Linear{W: x.w[i]}
+	if x.bias != nil {
+		l.Bias = x.bias[i*l.W.Rows : (i+1)*l.W.Rows]
+	}
+	return l
 }
 
 // matrices are those of the experts, with their names.
 func (x *moeWeights) matrices(at string) []namedMatrix {
-	list := []namedMatrix{{at + "ffn_gate_inp", x.router.w}}
-	for i := range x.experts {
-		list = append(list, namedMatrix{fmt.Sprintf("%sffn_up_exps[%d]", at, i), x.experts[i].up.w},
-			namedMatrix{fmt.Sprintf("%sffn_down_exps[%d]", at, i), x.experts[i].down.w})
+	list := []namedMatrix{{at + "ffn_gate_inp", x.router.w}, {at + "ffn_gate_inp_shexp", x.shared}}
+	for _, part := range []struct {
+		name string
+		w    []*weight.Matrix
+	}{{"gate", x.gates.w}, {"up", x.ups.w}, {"down", x.downs.w}} {
+		for i, w := range part.w {
+			list = append(list, namedMatrix{fmt.Sprintf("%sffn_%s_exps[%d]", at, part.name, i), w})
+		}
 	}
 	return list
 }
 
-func (m *mixing) reserve(rows, width, experts int) {
-	grow(&m.scores, rows*experts)
-	grow(&m.in, rows*width)
-	grow(&m.out, rows*width)
-	grow(&m.sum, rows*width)
-}
-
-// mix: x = after(x + the sum over a row's experts of share * down(act(up x))). A row's sum
-// runs over its experts in their order, so that its bits do not depend on other rows.
-func (m *model) mix(c *kernel.CPU, f *feedForward, b *batch, r block) {
-	x, rows, p := r.of(b.x, m.width), r.rows(), &b.mixing
-	p.reserve(b.mostBlock, m.width, len(f.mixture.experts))
-	scores := p.scores[:rows*len(f.mixture.experts)]
-	c.Products(x, rows, weight.Norm{}, f.mixture.router.into(scores, false))
-	p.route(scores, rows, f.experts)
-	sum := p.sum[:rows*m.width]
-	clear(sum)
-	for routes := p.routes; len(routes) > 0; {
-		n := 1
-		for n < len(routes) && routes[n].expert == routes[0].expert {
-			n++
-		}
-		e := &f.mixture.experts[routes[0].expert]
-		for i, t := range routes[:n] {
-			copy(p.in[i*m.width:(i+1)*m.width], x[t.row*m.width:])
-		}
-		up := e.up.into(b.gate, false)
-		up.Act = f.act
-		m.products(c, p.in, n, weight.Norm{}, up)
-		c.Products(b.gate, n, weight.Norm{}, e.down.into(p.out, false))
-		for i, t := range routes[:n] {
-			to := sum[t.row*m.width : (t.row+1)*m.width]
-			for k, v := range p.out[i*m.width : (i+1)*m.width] {
-				to[k] += t.share * v
-			}
-		}
-		routes = routes[n:]
+// first is one of the matrices that multiply what the network gets.
+func (f *feedForward) first() *weight.Matrix {
+	if len(f.mixture.ups.w) > 0 {
+		return f.mixture.ups.w[0]
 	}
-	add(x, sum)
-	c.Norm(x, x, f.norms.after, rows)
-}
-
-// route finds the experts of all rows, by expert and row.
-func (m *mixing) route(scores []float32, rows int, e expertsPlan) {
-	m.routes = m.routes[:0]
-	for row := range rows {
-		s := scores[row*e.count : (row+1)*e.count]
-		from := len(m.routes)
-		top, sum := float64(slices.Max(s)), 0.0
-		for i, v := range s {
-			w := math.Exp(float64(v) - top)
-			sum += w
-			m.routes = append(m.routes, route{expert: i, row: row, share: float32(w)})
-		}
-		all := m.routes[from:]
-		slices.SortStableFunc(all, func(a, b route) int { return cmp.Compare(b.share, a.share) })
-		m.routes = m.routes[:from+e.use]
-		for i := range m.routes[from:] {
-			m.routes[from+i].share /= float32(sum)
-		}
-	}
-	slices.SortFunc(m.routes, func(a, b route) int { return cmp.Or(a.expert-b.expert, a.row-b.row) })
+	return f.up.w
 }

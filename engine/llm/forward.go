@@ -259,7 +259,7 @@ func (m *model) products(c *kernel.CPU, x []float32, rows int, norm weight.Norm,
 // close ends a branch: x = after(x + scale*out(W y)).
 func (m *model) close(c *kernel.CPU, b *batch, r block, y []float32, w *linear, n *norms) {
 	x := r.of(b.x, m.width)
-	if n.out.Weight == nil && n.scale == 0 {
+	if !n.whole() {
 		c.Products(y, r.rows(), weight.Norm{}, w.into(x, true))
 	} else {
 		c.Products(y, r.rows(), weight.Norm{}, w.into(b.branch, false))

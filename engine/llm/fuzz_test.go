@@ -41,7 +41,7 @@ func FuzzHparams(f *testing.F) {
 			t.Fatalf("%+v", h)
 		}
 		for _, y := range p.layers {
-			if a := y.attention; a.heads < 1 || a.heads%a.kvHeads != 0 || a.headDim < 2 || a.rope >= len(p.ropes) || y.feed.width < 1 {
+			if a := y.attention; a.heads < 1 || a.heads%a.kvHeads != 0 || a.headDim < 2 || a.rope >= len(p.ropes) || y.feed.width < 1 && y.feed.experts.width < 1 {
 				t.Fatalf("%+v", y)
 			}
 		}

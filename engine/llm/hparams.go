@@ -43,8 +43,9 @@ type hparams struct {
 	length int  // tokens that the longest sequence is to have, as configured
 	long   bool // the frequencies of texts beyond rope.original are used
 
-	experts      expertsPlan // of every expertsEvery-th layer
-	expertsEvery int
+	experts      expertsPlan // of layers that have some
+	expertsEvery int         // of encoders: which layers have
+	leading      int         // layers at the beginning that have none
 
 	causal  bool              // rows see no later ones
 	pooling inference.Pooling // as the file has it
@@ -75,7 +76,7 @@ func readHparams(f *gguf.File) (hparams, error) {
 	h.width = m.size("embedding_length", 0)
 	h.heads = m.size("attention.head_count", 0)
 	h.kvHeads = m.size("attention.head_count_kv", h.heads)
-	h.ffn = m.size("feed_forward_length", 0)
+	h.ffn = m.size("feed_forward_length", m.count("expert_feed_forward_length"))
 	h.context = m.size("context_length", 0)
 	if h.arch.layerNorm {
 		h.eps = float32(m.number("attention.layer_norm_epsilon", math.NaN()))
@@ -177,8 +178,7 @@ func (h *hparams) readEncoder(m *metadata) {
 	if n, ok, err := m.f.Uint("tokenizer.ggml.token_type_count"); err == nil && ok {
 		h.types = int(min(n, maxSize))
 	}
-	if h.arch.experts {
-		h.experts = expertsPlan{count: m.size("expert_count", 0), use: m.size("expert_used_count", 0)}
+	if h.experts = readExperts(m, h); h.experts.count > 0 && h.arch.encoder {
 		h.expertsEvery = m.size("moe_every_n_layers", 0)
 	}
 	h.causal = m.flag("attention.causal", !h.arch.encoder)
@@ -200,7 +200,7 @@ func (h *hparams) check(m *metadata) {
 	if h.heads%h.kvHeads != 0 {
 		m.fail("attention.head_count", "is %d, not a multiple of head_count_kv %d", h.heads, h.kvHeads)
 	}
-	if n, ok, _ := m.f.Uint(m.prefix + ".expert_count"); ok && n > 0 && !h.arch.experts {
+	if n, ok, _ := m.f.Uint(m.prefix + ".expert_count"); ok && n > 0 && h.arch.experts == absent {
 		m.fail("expert_count", "is %d: mixtures of experts are not supported yet", n)
 	}
 	switch {
@@ -208,9 +208,6 @@ func (h *hparams) check(m *metadata) {
 		m.fail("attention.causal", "is true, and %s is an encoder of whole texts", h.arch.name)
 	case !h.embeds() && !h.causal:
 		m.fail("attention.causal", "is false in a model without pooling_type: it neither generates nor embeds")
-	}
-	if h.experts.use > h.experts.count {
-		m.fail("expert_used_count", "is %d, more than expert_count %d", h.experts.use, h.experts.count)
 	}
 	if h.window == 1 && !h.arch.encoder {
 		m.fail("attention.sliding_window", "is 1, of which a row sees itself alone; must be at least 2")

@@ -34,7 +34,7 @@ func (m *model) price(weightBytes int64, threads int) cost.Prior {
 	row, position := 0, 0 // operations: of a row in all matrices, of a row with one earlier position
 	for i := range m.layers {
 		a, f := &m.layers[i].attention, &m.layers[i].feed
-		row += 2*m.width*(2*a.heads+2*a.kvHeads)*a.headDim + 2*3*m.width*f.width
+		row += 2*m.width*(2*a.heads+2*a.kvHeads)*a.headDim + 2*3*m.width*(f.width+f.experts.use*f.experts.width)
 		position += 4 * a.heads * a.headDim
 	}
 	return cost.Prior{
@@ -114,6 +114,9 @@ func (o *outline) load(progress func(done, total int64), stopped func() error) (
 		o.weights.ropes[i].prepare(o.weights.divisors)
 	}
 	o.weights.fine = o.arch.encoder && o.weights.eightBits()
+	for i := range o.weights.layers {
+		o.weights.layers[i].feed.settle(o.weights.fine)
+	}
 	return &model{hparams: o.hparams, weights: o.weights, cacheShape: o.plan.kvShape(), params: o.loader.f.ParamCount()}, nil
 }
 
@@ -122,11 +125,7 @@ func (o *outline) load(progress func(done, total int64), stopped func() error) (
 func (w *weights) eightBits() bool {
 	for i := range w.layers {
 		a, f := &w.layers[i].attention, &w.layers[i].feed
-		up := f.up.w
-		if len(f.mixture.experts) > 0 {
-			up = f.mixture.experts[0].up.w
-		}
-		for _, m := range []*weight.Matrix{a.q.w, a.k.w, a.v.w, up} {
+		for _, m := range []*weight.Matrix{a.q.w, a.k.w, a.v.w, f.first()} {
 			if m.Type != gguf.TypeQ8_0 {
 				return false
 			}

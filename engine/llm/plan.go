@@ -11,9 +11,8 @@ import (
 // plan is what a model computes, layer by layer, in numbers and without names.
 // The architecture's file makes it from the hyper-parameters, tensors.go lists
 // the tensors that it calls for, forward.go computes it. Where a layer differs
-// from its neighbours it differs here: another rotation today; a window, shared
-// keys and values, or experts would be fields of its parts, never flags of the
-// model.
+// from its neighbours it differs here: another rotation, a window, experts; shared
+// keys and values would be fields of its parts, too, never flags of the model.
 type plan struct {
 	embedding embeddingPlan
 	layers    []layerPlan
