@@ -46,8 +46,6 @@ type Span struct {
 // end is the number of positions that the span sees.
 func (s Span) end() int { return max(s.Start+s.Count, s.Whole) }
 
-func (s Span) segments() int { return (s.end() + segmentTokens - 1) / segmentTokens }
-
 // Query asks for grouped-query attention over the paged store for every row of
 // every span: Out[r][h] = softmax(Q[r][h].K * Scale) V, over the positions that the
 // row sees.
@@ -140,7 +138,8 @@ func (j *attendJob) plan(spans []Span, workers int) {
 		for lo := 0; lo < s.Count; lo += rows {
 			t := Span{Row: s.Row + lo, Count: min(rows, s.Count-lo), Start: s.Start + lo, Whole: s.Whole, Blocks: s.Blocks}
 			j.tiles = append(j.tiles, t)
-			total += t.segments()
+			from, to := j.segments(t)
+			total += to - from
 			j.lanes = max(j.lanes, t.Count*j.group)
 		}
 	}
@@ -149,19 +148,28 @@ func (j *attendJob) plan(spans []Span, workers int) {
 		most = math.MaxInt
 	}
 	for i, t := range j.tiles {
-		n := t.segments()
-		if n <= most {
-			j.parts = append(j.parts, attendPart{tile: i, to: n, saved: -1})
+		from, to := j.segments(t)
+		if to-from <= most {
+			j.parts = append(j.parts, attendPart{tile: i, from: from, to: to, saved: -1})
 			continue
 		}
-		for lo := 0; lo < n; lo += most {
-			j.parts = append(j.parts, attendPart{tile: i, from: lo, to: min(lo+most, n), saved: j.splits + lo})
+		for lo := from; lo < to; lo += most {
+			j.parts = append(j.parts, attendPart{tile: i, from: lo, to: min(lo+most, to), saved: j.splits + lo - from})
 		}
-		j.splits += n
+		j.splits += to - from
 	}
 	if n := j.splits * j.KV.KVHeads * j.savedFloats(); n > len(j.partial) {
 		j.partial = make([]float32, max(n, 2*len(j.partial)))
 	}
+}
+
+// segments are those that some row of a tile sees: [from, to). What is behind a window costs nothing.
+func (j *attendJob) segments(t Span) (from, to int) {
+	end := t.end()
+	if j.Reach > 0 {
+		from, end = max(0, t.Start-j.Reach)/segmentTokens, min(end, t.Start+t.Count+j.Reach)
+	}
+	return from, (end + segmentTokens - 1) / segmentTokens
 }
 
 // tileRows is how many rows share a pass, of so many query heads each: as have so many query vectors, and then some
@@ -214,14 +222,15 @@ type gatherJob struct{ *attendJob }
 // Do merges one tile and key head; the item of the tile's first part does it.
 func (j *gatherJob) Do(worker, item int) {
 	p, head := j.parts[item/j.KV.KVHeads], item%j.KV.KVHeads
-	if p.saved < 0 || p.from > 0 {
+	w, t := &j.work[worker], j.tiles[p.tile]
+	from, to := j.segments(t)
+	if p.saved < 0 || p.from > from {
 		return
 	}
-	w, t := &j.work[worker], j.tiles[p.tile]
 	w.aim(j.attendJob, t, head)
 	w.center()
-	for s := range t.segments() {
-		w.restore(j.saved(p.saved+s, head))
+	for s := from; s < to; s++ {
+		w.restore(j.saved(p.saved+s-from, head))
 		w.offset(s)
 		for l := 0; l < w.lanes; l += laneStep {
 			w.addOffsets(s, l)

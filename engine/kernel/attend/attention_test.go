@@ -80,14 +80,21 @@ func (s *sequence) store(c *device, kv *KV) {
 	c.Store(kv, 0, s.k, s.v, places)
 }
 
-// newKV makes a store of one layer full of NaNs, as stale memory may be.
-func newKV(t testing.TB, typ KVType, blockTokens, blocks, kvHeads, dim int) *KV {
+// oneTable makes a store of one table.
+func oneTable(t testing.TB, s KVShape) *KV {
 	t.Helper()
-	kv, err := NewKV(KVShape{Type: typ, Layers: 1, KVHeads: kvHeads, HeadDim: dim, BlockTokens: blockTokens, Blocks: blocks})
+	p, err := NewPages(Tables{s})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = kv.Close() })
+	t.Cleanup(func() { _ = p.Close() })
+	return p.Table(0)
+}
+
+// newKV makes a store of one layer full of NaNs, as stale memory may be.
+func newKV(t testing.TB, typ KVType, blockTokens, blocks, kvHeads, dim int) *KV {
+	t.Helper()
+	kv := oneTable(t, KVShape{Type: typ, Layers: 1, KVHeads: kvHeads, HeadDim: dim, BlockTokens: blockTokens, Blocks: blocks})
 	for i := range kv.data {
 		kv.data[i] = 0xff
 	}
@@ -126,7 +133,7 @@ var kvTypes = []KVType{KVF32, KVF16, KVQ8, KVQ4}
 
 func TestAttentionEqualsTheDefinition(t *testing.T) {
 	limits := map[KVType]float64{KVF32: 2e-6, KVF16: 1e-3, KVQ8: 1.5e-2, KVQ4: 0.25}
-	shapes := []headShape{{32, 2, 3}, {64, 2, 4}, {128, 1, 8}, {96, 1, 1}, {80, 2, 2}, {48, 1, 5}, {8, 2, 7}, {20, 1, 40}}
+	shapes := []headShape{{32, 2, 3}, {64, 2, 4}, {128, 1, 8}, {96, 1, 1}, {80, 2, 2}, {48, 1, 5}, {8, 2, 7}, {20, 1, 40}, {256, 2, 1}, {512, 1, 4}}
 	lengths := []int{1, 15, 16, 17, 31, 33, 511, 512, 513, 1025}
 	if testing.Short() {
 		lengths = []int{1, 17, 513}
@@ -368,11 +375,7 @@ func TestLevelsAgreeOnAttention(t *testing.T) {
 
 func TestCopyRowsCopiesEveryLayer(t *testing.T) {
 	for _, typ := range kvTypes {
-		kv, err := NewKV(KVShape{Type: typ, Layers: 3, KVHeads: 2, HeadDim: 32, BlockTokens: 32, Blocks: 4})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer kv.Close()
+		kv := oneTable(t, KVShape{Type: typ, Layers: 3, KVHeads: 2, HeadDim: 32, BlockTokens: 32, Blocks: 4})
 		c := newDevice(1, isa.Auto)
 		defer c.Close()
 		r := rand.New(rand.NewPCG(6, 6))
@@ -413,9 +416,12 @@ func TestKVShapeRefusesWhatItCannotLayOut(t *testing.T) {
 		{Type: KVF16, Layers: 1, KVHeads: 1, HeadDim: 48, BlockTokens: 8, Blocks: 2},
 		{Type: KVF16, Layers: 1, KVHeads: 1, HeadDim: 48, BlockTokens: 40, Blocks: 2},
 		{Type: KVF16, Layers: 1, KVHeads: 1, HeadDim: 48, BlockTokens: 0, Blocks: 2},
+		{Type: KVF16, Layers: 1, KVHeads: 0, HeadDim: 48, BlockTokens: 16, Blocks: 2},
+		{Type: KVF16, Layers: 1, KVHeads: 1, HeadDim: 0, BlockTokens: 16, Blocks: 2},
+		{Type: KVF16, Layers: 1, KVHeads: 1, HeadDim: 48, BlockTokens: 16, Blocks: math.MaxInt / 16},
 	} {
-		if kv, err := NewKV(s); !errors.Is(err, ErrKVShape) {
-			t.Errorf("%+v: %v, %v", s, kv, err)
+		if p, err := NewPages(Tables{s}); !errors.Is(err, ErrKVShape) {
+			t.Errorf("%+v: %v, %v", s, p, err)
 		}
 	}
 	if n := (KVShape{Type: KVQ8, Layers: 3, KVHeads: 2, HeadDim: 64, BlockTokens: 16, Blocks: 2}).TokenBytes(); n != 2*3*2*68 {
@@ -493,11 +499,7 @@ func BenchmarkAttention(b *testing.B) {
 func benchmarkAttention(b *testing.B, typ KVType, level isa.Level, seqs, rows, start int) {
 	const heads, kvHeads, dim, layers = 32, 8, 64, 16
 	blocks := (start+rows)/16 + 1
-	kv, err := NewKV(KVShape{Type: typ, Layers: layers, KVHeads: kvHeads, HeadDim: dim, BlockTokens: 16, Blocks: seqs*blocks + 1})
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer kv.Close()
+	kv := oneTable(b, KVShape{Type: typ, Layers: layers, KVHeads: kvHeads, HeadDim: dim, BlockTokens: 16, Blocks: seqs*blocks + 1})
 	r := rand.New(rand.NewPCG(1, 1))
 	for i := range kv.data {
 		kv.data[i] = byte(i*7) & 0x3b // finite float16 values

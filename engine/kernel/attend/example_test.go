@@ -12,12 +12,13 @@ import (
 // Two tokens of a sequence are stored in block 3. The query looks like the first one's key, and so gets its value mostly.
 func Example() {
 	const dim = 32
-	kv, err := attend.NewKV(attend.KVShape{Type: attend.KVF16, Layers: 1, KVHeads: 1, HeadDim: dim, BlockTokens: 16, Blocks: 4})
+	pages, err := attend.NewPages(attend.Tables{{Type: attend.KVF16, Layers: 1, KVHeads: 1, HeadDim: dim, BlockTokens: 16, Blocks: 4}})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	defer func() { _ = kv.Close() }()
+	defer func() { _ = pages.Close() }()
+	kv := pages.Table(0)
 	keys, values := make([]float32, 2*dim), make([]float32, 2*dim)
 	keys[0], keys[dim+1] = 1, 1
 	values[0], values[dim] = 100, 200

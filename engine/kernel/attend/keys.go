@@ -126,7 +126,8 @@ func (o *offsets) reserve(lanes, values int) {
 // center packs the tile's queries for the products with centers, by the worker that joins its segments. One segment is not to be joined.
 func (w *attendWork) center() {
 	o := &w.offsets
-	o.on, o.first = w.form.centers != nil && w.tile.segments() > 1, -1
+	from, to := w.segments(w.tile)
+	o.on, o.first = w.form.centers != nil && to-from > 1, -1
 	for l := 0; o.on && l < w.lanes; l += laneStep {
 		w.packFloats(o.queries, l)
 	}
@@ -141,7 +142,7 @@ func (w *attendWork) offset(segment int) {
 	o.first = first
 	o.tiles[0] = w.form.tile(&w.KV.KVShape, first, w.head)
 	o.tiles[1] = o.tiles[0] // again, which is in the cache, where no lane sees so far
-	if next := first + tileTokens; next < w.tile.segments() {
+	if next := first + tileTokens; next*segmentTokens < w.tile.end() {
 		o.tiles[1] = w.form.tile(&w.KV.KVShape, next, w.head)
 	}
 	s := stretchOf(w.form.centers, o.tiles[:])

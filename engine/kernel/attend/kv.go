@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 
-	"weir/internal/arena"
 	"weir/kvcache"
 )
 
@@ -97,10 +96,10 @@ const valueTokens = 4
 // ErrKVShape is wrapped by errors about stores that cannot be laid out.
 var ErrKVShape = errors.New("bad kv cache shape")
 
-// KVShape fixes the size of a KV store.
+// KVShape fixes the size of what one block table names in a KV store.
 type KVShape struct {
 	Type        KVType
-	Layers      int
+	Layers      int // places of layers in a page
 	KVHeads     int
 	HeadDim     int // of keys and of values
 	BlockTokens int // a multiple of 16
@@ -124,27 +123,28 @@ func (s KVShape) tileBytes() int {
 // TokenBytes is the memory of one token: keys and values of all layers.
 func (s KVShape) TokenBytes() int { return s.Layers * s.KVHeads * s.tileBytes() / tileTokens }
 
+// blockBytes is the memory of a block in one layer.
+func (s KVShape) blockBytes() int { return s.KVHeads * (s.BlockTokens / tileTokens) * s.tileBytes() }
+
 // Check says whether heads of this size can be stored in this type, in blocks
 // of this size.
 func (s KVShape) Check() error {
-	if s.Type >= KVAuto {
+	switch {
+	case s.Type >= KVAuto:
 		return fmt.Errorf("%w: type %v is no layout", ErrKVShape, s.Type)
-	}
-	if s.Type.rounds() && s.HeadDim%blockValues != 0 {
+	case s.KVHeads < 1 || s.HeadDim < 1 || s.Layers < 0 || s.Blocks < 0:
+		return fmt.Errorf("%w: %d blocks of %d layers, each with %d heads of %d values", ErrKVShape, s.Blocks, s.Layers, s.KVHeads, s.HeadDim)
+	case s.Type.rounds() && s.HeadDim%blockValues != 0:
 		return fmt.Errorf("%w: type %v stores blocks of %d values and the model's heads have %d; use f16",
 			ErrKVShape, s.Type, blockValues, s.HeadDim)
-	}
-	if s.BlockTokens < tileTokens || s.BlockTokens%tileTokens != 0 {
+	case s.BlockTokens < tileTokens || s.BlockTokens%tileTokens != 0:
 		return fmt.Errorf("%w: blocks of %d tokens; --block-size must be a multiple of %d", ErrKVShape, s.BlockTokens, tileTokens)
 	}
 	return nil
 }
 
-// KV holds the keys and values of every layer by block. Package kvcache
-// decides which sequence a block belongs to. All layers of a block lie together, so
-// that a growing sequence touches a new page of memory now and then, and not one
-// for each layer in the same step. Within a layer and a block each head has its
-// tiles of sixteen tokens, laid out as the attention kernels read them (see
+// KV is a block table's view of the pages of a store: its layers are alike, and each has a place in every page that the table
+// names. Within a place each head has its tiles of sixteen tokens, laid out as the attention kernels read them (see
 // [KV.tile]):
 //
 //	f32, f16  keys [headDim][16], values [16][headDim]
@@ -165,50 +165,15 @@ type KV struct {
 
 	tileSize  int       // bytes
 	blockSize int       // bytes: the tiles of all heads of a block in a layer
-	data      []byte    // [block][layer][head][tile]
+	pageSize  int       // bytes
+	data      []byte    // of all pages: [page][layer][head][tile]
 	forms     []keyForm // of layers; nil: keys are stored as they are
-	arena     *arena.Arena
 }
-
-// NewKV reserves the store; pages that are never written cost nothing where
-// the system commits memory lazily.
-func NewKV(s KVShape) (*KV, error) {
-	if err := s.Check(); err != nil {
-		return nil, err
-	}
-	kv := &KV{KVShape: s, tileSize: s.tileBytes()}
-	kv.blockSize = s.KVHeads * (s.BlockTokens / tileTokens) * kv.tileSize
-	size := s.Layers * s.Blocks * kv.blockSize
-	var err error
-	if kv.arena, err = arena.New(int64(size) + 64); err != nil {
-		return nil, fmt.Errorf("reserve kv cache of %d bytes: %w", size, err)
-	}
-	if kv.data, err = kv.arena.Alloc(size, 64); err != nil {
-		return nil, fmt.Errorf("reserve kv cache: %w", err)
-	}
-	return kv, nil
-}
-
-// Bytes is the reserved memory.
-func (kv *KV) Bytes() int { return len(kv.data) }
-
-// Close releases the memory; no use may follow.
-func (kv *KV) Close() error { return kv.arena.Release() }
 
 // block is the offset of a block's tiles of all heads.
 func (kv *KV) block(layer int, block kvcache.BlockID) int {
-	return (int(block)*kv.Layers + layer) * kv.blockSize
+	return int(block)*kv.pageSize + layer*kv.blockSize
 }
-
-// Block is the memory of a block in all layers. What it holds can be copied to the same place of another store of this
-// shape whose layers have the same key forms; of a block that is full every byte counts.
-func (kv *KV) Block(block kvcache.BlockID) []byte {
-	size := kv.BlockBytes()
-	return kv.data[int(block)*size:][:size:size]
-}
-
-// BlockBytes is the size of a block in all layers.
-func (kv *KV) BlockBytes() int { return kv.Layers * kv.blockSize }
 
 // tile is the offset of the tile that holds a token of a block.
 func (kv *KV) tile(layer int, block kvcache.BlockID, head, token int) int {
@@ -231,7 +196,7 @@ func (kv *KV) valuesAt() int {
 func (kv *KV) keyScalesAt() int   { return 2 * tileTokens * kv.HeadDim }
 func (kv *KV) valueScalesAt() int { return 2*tileTokens*kv.HeadDim + kv.HeadDim }
 
-// CopyRows copies the first rows tokens of block src to dst in every layer;
+// CopyRows copies the first rows tokens of block src to dst in every layer of the table;
 // what dst holds at later tokens is arbitrary after that.
 func (kv *KV) CopyRows(src, dst kvcache.BlockID, rows int) {
 	tiles := (rows + tileTokens - 1) / tileTokens

@@ -51,8 +51,11 @@ func (w *attendWork) reserve(lanes int, kv *KV) {
 		w.turned = make([]float32, n)
 		w.offsets.reserve(lanes, n)
 	}
-	if blocks := headDim / blockValues; kv.Type.rounds() && len(w.codes) != blocks {
-		w.codes, w.scales = alignedCodes(blocks), alignedFloats(blocks*segmentTokens)
+	if blocks := headDim / blockValues; kv.Type.rounds() {
+		if blocks > cap(w.codes) {
+			w.codes, w.scales = alignedCodes(blocks), alignedFloats(blocks*segmentTokens)
+		}
+		w.codes = w.codes[:blocks] // layers may have heads of several sizes
 	}
 	if len(w.scale) < lanes {
 		w.scale = make([]float32, lanes)
