@@ -155,11 +155,11 @@ func (m *micro) attention(t attend.KVType, s attentionShape) microGroup {
 		position := shape.TokenBytes()
 		layer := int64(s.sequences) * int64(s.length()) * int64(position)
 		shape.Layers = int(min(m.o.Cold/layer+1, 64))
-		kv, err := attend.NewKV(shape)
+		pages, err := attend.NewPages(attend.Tables{shape})
 		if err != nil {
 			return nil, nil, fmt.Errorf("prepare attention: %w", err)
 		}
-		spans := make([]attend.Span, s.sequences)
+		kv, spans := pages.Table(0), make([]attend.Span, s.sequences)
 		for i := range spans {
 			spans[i] = attend.Span{Row: i * s.rows, Count: s.rows, Start: s.length() - s.rows}
 			for b := range blocks {
@@ -174,7 +174,7 @@ func (m *micro) attention(t attend.KVType, s attentionShape) microGroup {
 		return []microCase{{row, func() {
 			m.cpu.Attention(attend.Query{Out: out, Q: q, KV: kv, Layer: turn, Heads: microHeads, Spans: spans, Scale: 0.125})
 			turn = (turn + 1) % kv.Layers
-		}}}, kv.Close, nil
+		}}}, pages.Close, nil
 	}}
 }
 

@@ -250,7 +250,7 @@ func TestOperationsAllocateNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kv, err := attend.NewKV(attend.KVShape{Layers: 1, KVHeads: 2, HeadDim: 32, BlockTokens: 16, Blocks: 4})
+	kv, err := attend.NewPages(attend.Tables{{Layers: 1, KVHeads: 2, HeadDim: 32, BlockTokens: 16, Blocks: 4}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -260,7 +260,7 @@ func TestOperationsAllocateNothing(t *testing.T) {
 	step := func() {
 		c.MatMul(y, m, x, 8, nil)
 		c.Norm(y, y, weight.Norm{Weight: x[:128], Eps: 1e-5}, 8)
-		c.Attention(attend.Query{Out: y, Q: x, KV: kv, Heads: 4, Spans: spans, Scale: 1})
+		c.Attention(attend.Query{Out: y, Q: x, KV: kv.Table(0), Heads: 4, Spans: spans, Scale: 1})
 	}
 	step()
 	if n := testing.AllocsPerRun(20, step); n > 0 {

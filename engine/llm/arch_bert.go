@@ -118,12 +118,8 @@ var gemmaEmbedding = architecture{name: "gemma-embedding", encoder: true, plan: 
 	return p
 }}
 
-// asEncoder gives a plan the head that the file asks for. Keys and values of a layer
-// are kept only while it computes, so that all use the same memory.
+// asEncoder gives a plan the head that the file asks for.
 func (p *plan) asEncoder(h *hparams) {
-	for i := range p.layers {
-		p.layers[i].attention.slot = 0
-	}
 	if p.head.pooling != inference.PoolingRank {
 		return
 	}

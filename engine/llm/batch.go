@@ -11,8 +11,7 @@ type batch struct {
 	tokens []int32
 	types  []uint8 // of tokens, in models that know types
 	pos    []int
-	places []attend.Place // where each row's key and value go
-	spans  []attend.Span
+	tables []tableRows // of the sequences' block tables
 	start  startJob
 	output []int // rows whose hidden state is wanted, in ascending order
 
@@ -25,6 +24,12 @@ type batch struct {
 	blocks []block // see blockwise
 	views  []batch // of workers, each with its own scratch
 	line   *pipeline
+}
+
+// tableRows are a batch's rows as layers of one block table see them.
+type tableRows struct {
+	places []attend.Place // where each row's key and value go
+	spans  []attend.Span  // of the same rows in every table
 }
 
 // scratch is the memory that a block of rows passes through.
@@ -44,31 +49,49 @@ type rotation struct {
 }
 
 func (b *batch) reset() {
-	b.tokens, b.types, b.pos, b.places = b.tokens[:0], b.types[:0], b.pos[:0], b.places[:0]
-	b.spans, b.output = b.spans[:0], b.output[:0]
+	b.tokens, b.types, b.pos, b.output = b.tokens[:0], b.types[:0], b.pos[:0], b.output[:0]
+	for i := range b.tables {
+		b.tables[i].places, b.tables[i].spans = b.tables[i].places[:0], b.tables[i].spans[:0]
+	}
 }
 
-// add appends a run of one sequence's rows and returns the first one's index.
-func (b *batch) add(tokens []int32, start int, blocks []kvcache.BlockID, blockTokens int) int {
+// spans are the batch's, with the blocks of the first table.
+func (b *batch) spans() []attend.Span { return b.tables[0].spans }
+
+// take makes room for so many block tables.
+func (b *batch) take(tables int) {
+	for len(b.tables) < tables {
+		b.tables = append(b.tables, tableRows{})
+	}
+}
+
+// add appends a run of one sequence's rows, whose keys and values are in the blocks of its tables, and returns the first one's index.
+func (b *batch) add(tokens []int32, start, blockTokens int, tables ...[]kvcache.BlockID) int {
 	row := len(b.tokens)
 	b.tokens = append(b.tokens, tokens...)
 	for i := range tokens {
-		pos := start + i
-		b.pos = append(b.pos, pos)
-		b.places = append(b.places, attend.Place{Block: blocks[pos/blockTokens], Token: pos % blockTokens, Position: pos})
+		b.pos = append(b.pos, start+i)
 	}
-	b.spans = append(b.spans, attend.Span{Row: row, Count: len(tokens), Start: start, Blocks: blocks})
+	b.take(len(tables))
+	for i, blocks := range tables {
+		t := &b.tables[i]
+		for pos := start; pos < start+len(tokens); pos++ {
+			t.places = append(t.places, attend.Place{Block: blocks[pos/blockTokens], Token: pos % blockTokens, Position: pos})
+		}
+		t.spans = append(t.spans, attend.Span{Row: row, Count: len(tokens), Start: start, Blocks: blocks})
+	}
 	return row
 }
 
-// within is the batch's spans as far as they lie in a block, whose first row is row 0
+// within is the batch's spans in a table, as far as they lie in a block, whose first row is row 0
 // of the result.
-func (b *batch) within(r block) []attend.Span {
+func (b *batch) within(table int, r block) []attend.Span {
+	spans := b.tables[table].spans
 	if r.rows() == len(b.tokens) {
-		return b.spans
+		return spans
 	}
 	b.part = b.part[:0]
-	for _, s := range b.spans {
+	for _, s := range spans {
 		lo, hi := max(s.Row, r.lo), min(s.Row+s.Count, r.hi)
 		if lo >= hi {
 			continue
@@ -80,15 +103,17 @@ func (b *batch) within(r block) []attend.Span {
 
 // addText appends a whole text, of which every row sees all unless the model is
 // causal, and returns the first row. types may be nil.
-func (b *batch) addText(tokens []int32, types []uint8, causal bool, blocks []kvcache.BlockID, blockTokens int) int {
-	row := b.add(tokens, 0, blocks, blockTokens)
+func (b *batch) addText(tokens []int32, types []uint8, causal bool, blockTokens int, tables ...[]kvcache.BlockID) int {
+	row := b.add(tokens, 0, blockTokens, tables...)
 	if types == nil {
 		b.types = append(b.types, make([]uint8, len(tokens))...)
 	} else {
 		b.types = append(b.types, types...)
 	}
-	if !causal {
-		b.spans[len(b.spans)-1].Whole = len(tokens)
+	for i := range tables {
+		if spans := b.tables[i].spans; !causal {
+			spans[len(spans)-1].Whole = len(tokens)
+		}
 	}
 	return row
 }
@@ -98,24 +123,16 @@ func (b *batch) keep(m *model) *batch {
 	if b.kept == nil {
 		b.kept = &batch{}
 	}
-	k, spans := b.kept, b.spans
+	k, hidden := b.kept, b.hidden
 	k.reset()
+	k.take(len(b.tables))
 	for i, r := range b.output {
-		for r >= spans[0].Row+spans[0].Count {
-			spans = spans[1:]
-		}
 		k.tokens, k.pos = append(k.tokens, b.tokens[r]), append(k.pos, b.pos[r])
 		k.output = append(k.output, i)
-		if n := len(k.spans); i > 0 && r == b.output[i-1]+1 && r > spans[0].Row {
-			k.spans[n-1].Count++
-			continue
-		}
-		s := spans[0]
-		s.Start += r - s.Row
-		s.Row, s.Count = i, 1
-		k.spans = append(k.spans, s)
 	}
-	hidden := b.hidden
+	for i := range b.tables {
+		k.tables[i].keep(b.tables[i].spans, b.output)
+	}
 	k.reserve(m, len(k.tokens))
 	k.hidden = hidden
 	for i, r := range b.output {
@@ -127,6 +144,23 @@ func (b *batch) keep(m *model) *batch {
 		}
 	}
 	return k
+}
+
+// keep makes spans of those rows of spans that output names.
+func (t *tableRows) keep(spans []attend.Span, output []int) {
+	for i, r := range output {
+		for r >= spans[0].Row+spans[0].Count {
+			spans = spans[1:]
+		}
+		if n := len(t.spans); i > 0 && r == output[i-1]+1 && r > spans[0].Row {
+			t.spans[n-1].Count++
+			continue
+		}
+		s := spans[0]
+		s.Start += r - s.Row
+		s.Row, s.Count = i, 1
+		t.spans = append(t.spans, s)
+	}
 }
 
 // reserve makes room for the batch's rows in a model, of which blockRows pass

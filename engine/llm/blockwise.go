@@ -30,7 +30,7 @@ func (m *model) apart(c *kernel.CPU, rows int) bool {
 }
 
 // blockwise runs all rows through the first whole layers.
-func (m *model) blockwise(c *kernel.CPU, kv *attend.KV, b *batch, whole int) {
+func (m *model) blockwise(c *kernel.CPU, kv *attend.Pages, b *batch, whole int) {
 	if whole == 0 {
 		return
 	}
@@ -77,7 +77,7 @@ func (b *batch) cut(m *model, c *kernel.CPU) {
 type pipeline struct {
 	m      *model
 	c      *kernel.CPU
-	kv     *attend.KV
+	kv     *attend.Pages
 	b      *batch
 	wanted func() bool // somebody else wants the pool for a moment
 	needs  []int       // of each block the last one that it waits for
@@ -97,7 +97,7 @@ type stages struct {
 	_ [56]byte
 }
 
-func (j *pipeline) begin(m *model, c *kernel.CPU, kv *attend.KV, b *batch, whole int) {
+func (j *pipeline) begin(m *model, c *kernel.CPU, kv *attend.Pages, b *batch, whole int) {
 	j.m, j.c, j.kv, j.b, j.wanted = m, c, kv, b, c.Wanted
 	j.whole, j.size, j.next, j.end = whole, len(b.blocks), 0, (whole+1)*len(b.blocks)
 	j.broken.Store(false)
@@ -107,7 +107,7 @@ func (j *pipeline) begin(m *model, c *kernel.CPU, kv *attend.KV, b *batch, whole
 	for i := range j.done {
 		j.done[i].Store(0)
 	}
-	j.needs = b.needs(j.needs[:0], kv.BlockTokens)
+	j.needs = b.needs(j.needs[:0], kv.Table(0).BlockTokens)
 }
 
 // needs appends for each block the last one that writes to blocks of the cache that its rows read, of cacheTokens tokens each: those of
@@ -115,7 +115,7 @@ func (j *pipeline) begin(m *model, c *kernel.CPU, kv *attend.KV, b *batch, whole
 func (b *batch) needs(to []int, cacheTokens int) []int {
 	for i, r := range b.blocks {
 		last := r.hi
-		for _, s := range b.spans {
+		for _, s := range b.spans() {
 			if s.Row >= r.hi || s.Row+s.Count <= r.lo {
 				continue
 			}

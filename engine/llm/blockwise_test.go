@@ -31,8 +31,8 @@ func twoSteps(t *testing.T, m *model, level isa.Level, kvType attend.KVType, thr
 		for i := range tokens {
 			tokens[i] = int32(i*i*7+i+11*s) % tinyVocab
 		}
-		b.add(tokens[:n], 0, blocks, 16)
-		after.add(tokens[n:], n, blocks, 16)
+		b.add(tokens[:n], 0, 16, blocks)
+		after.add(tokens[n:], n, 16, blocks)
 		after.output = append(after.output, s)
 	}
 	b.output = wanted
@@ -41,9 +41,9 @@ func twoSteps(t *testing.T, m *model, level isa.Level, kvType attend.KVType, thr
 	return b.hidden, after.hidden
 }
 
-func smallKV(t *testing.T, m *model, typ attend.KVType) *attend.KV {
+func smallKV(t *testing.T, m *model, typ attend.KVType) *attend.Pages {
 	t.Helper()
-	kv, err := attend.NewKV(attend.KVShape{Type: typ, Layers: m.depth, KVHeads: m.kvHeads, HeadDim: m.headDim, BlockTokens: 16, Blocks: 32})
+	kv, err := attend.NewPages(m.cacheShape.sized(typ, 16, 32).Tables)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func texts(lengths ...int) *batch {
 		for i := range tokens {
 			tokens[i] = int32(i*i*5+i+13*s) % tinyVocab
 		}
-		for r := b.addText(tokens, nil, false, blocks, 16); r < len(b.tokens); r++ {
+		for r := b.addText(tokens, nil, false, 16, blocks); r < len(b.tokens); r++ {
 			b.output = append(b.output, r)
 		}
 	}
@@ -88,7 +88,7 @@ func TestBlocksOfTextsSeeAllOfThem(t *testing.T) {
 		}
 		for i, last := range b.line.needs {
 			r := b.blocks[i]
-			for _, s := range b.spans {
+			for _, s := range b.spans() {
 				if s.Row < r.hi && s.Row+s.Count > r.lo && b.blocks[last].hi < s.Row+s.Count {
 					t.Errorf("%d threads: block %v waits for %v, its text ends at %d", threads, r, b.blocks[last], s.Row+s.Count)
 				}
@@ -100,7 +100,7 @@ func TestBlocksOfTextsSeeAllOfThem(t *testing.T) {
 // No task writes to a block of the cache that is read: blocks of rows wait for all that write there.
 func TestBlocksWaitForWhatTheyRead(t *testing.T) {
 	b := batch{blocks: []block{{0, 12}, {12, 24}, {24, 36}, {36, 60}, {60, 72}}}
-	b.spans = []attend.Span{{Row: 0, Count: 30, Start: 7}, {Row: 30, Count: 1, Start: 50}, {Row: 31, Count: 19, Whole: 19}, {Row: 50, Count: 22, Start: 100}}
+	b.tables = []tableRows{{spans: []attend.Span{{Row: 0, Count: 30, Start: 7}, {Row: 30, Count: 1, Start: 50}, {Row: 31, Count: 19, Whole: 19}, {Row: 50, Count: 22, Start: 100}}}}
 	// Positions of the blocks' last rows: 18, 30, 36 (its text's end), all of 19, 121; the cache's blocks have 16 tokens.
 	if got, want := b.needs(nil, 16), []int{2, 2, 3, 4, 4}; !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
@@ -140,8 +140,8 @@ func TestAPanicEndsThePipeline(t *testing.T) {
 	defer kv.Close()
 	want, b := texts(400), texts(400)
 	m.forward(c, kv, want)
-	blocks := b.spans[0].Blocks
-	b.spans[0].Blocks = blocks[:3] // attention runs out of them
+	blocks := b.spans()[0].Blocks
+	b.spans()[0].Blocks = blocks[:3] // attention runs out of them
 	func() {
 		defer func() {
 			if recover() == nil {
@@ -150,7 +150,7 @@ func TestAPanicEndsThePipeline(t *testing.T) {
 		}()
 		m.forward(c, kv, b)
 	}()
-	b.spans[0].Blocks = blocks
+	b.spans()[0].Blocks = blocks
 	if m.forward(c, kv, b); !slices.Equal(b.hidden, want.hidden) {
 		t.Error("other bits after a panic")
 	}

@@ -38,7 +38,7 @@ func (o *outline) recall(f *gguf.File, opts *Options) error {
 
 // kvType is the type of the cache: Auto goes by the size of heads and by what q8_0 costs, as far as that is known.
 func (o *outline) kvType(opts *Options) attend.KVType {
-	t := opts.KVType.For(o.headDim)
+	t := opts.KVType.For(o.plan.leastHeadDim())
 	if opts.KVType == attend.KVAuto && t == attend.KVQ8 && o.cacheCost != nil && !(*o.cacheCost <= MostCacheCost) {
 		return attend.KVF16
 	}
@@ -64,7 +64,7 @@ func (o *outline) chooseCache(m *model, opts *Options) error {
 	if opts.CacheCosts != nil && opts.exact == nil && !math.IsNaN(nats) { // NaN: of a damaged file
 		opts.CacheCosts.Keep(o.digest, nats)
 	}
-	o.budget, err = opts.size(o.plan.kvShape(), o.kvType(opts), o.context, o.weightBytes)
+	o.budget, err = opts.size(o.plan.cacheShape(), o.kvType(opts), o.context, o.weightBytes)
 	return err
 }
 
@@ -110,9 +110,8 @@ func (m *model) measureCache(c *kernel.CPU, text []inference.TokenID, opts *Opti
 // scoreWith is Scorer.Score of a model with a cache of this type for the text.
 func (m *model) scoreWith(c *kernel.CPU, t attend.KVType, text []inference.TokenID, from int, stopped func() error, yield func(int, []float32)) error {
 	const blockTokens = 16
-	shape := m.cacheShape
-	shape.Type, shape.BlockTokens, shape.Blocks = t, blockTokens, (len(text)-1)/blockTokens+2
-	kv, err := attend.NewKV(shape)
+	shape := m.cacheShape.whole(t, blockTokens, len(text))
+	kv, err := attend.NewPages(shape.Tables)
 	if err != nil {
 		return err
 	}

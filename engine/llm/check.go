@@ -14,9 +14,13 @@ import (
 // try computes one token with the whole model and refuses what gives no finite
 // logits: a weight that is NaN or infinite would fail every request. The KV cache
 // holds nothing before, and its blocks count as free afterwards.
-func (m *model) try(c *kernel.CPU, kv *attend.KV, blockTokens int, stopped func() error) error {
+func (m *model) try(c *kernel.CPU, kv *attend.Pages, blockTokens int, stopped func() error) error {
 	var b batch
-	b.add([]int32{int32(min(1, m.vocab-1))}, 0, []kvcache.BlockID{1}, blockTokens)
+	tables := make([][]kvcache.BlockID, len(m.cacheShape.Tables))
+	for i := range tables {
+		tables[i] = []kvcache.BlockID{kvcache.BlockID(1 + i)}
+	}
+	b.add([]int32{int32(min(1, m.vocab-1))}, 0, blockTokens, tables...)
 	b.output = append(b.output, 0)
 	m.forward(c, kv, &b)
 	logits := make([]float32, m.vocab)

@@ -24,7 +24,7 @@ type Encoder struct {
 	info  Info
 	model *model
 	cpu   *kernel.CPU
-	kv    *attend.KV // keys and values of one layer, of the texts of a pass
+	kv    *attend.Pages // keys and values of one layer, of the texts of a pass
 
 	inbox inbox[embedCommand]
 
@@ -74,7 +74,7 @@ func (e *Encoder) build(f *gguf.File, progress func(done, total int64)) error {
 		return err
 	}
 	e.info = o.describe(f, e.opts.threads())
-	if e.kv, err = attend.NewKV(o.budget.shape); err != nil {
+	if e.kv, err = attend.NewPages(o.budget.shape.Tables); err != nil {
 		return fmt.Errorf("%w; lower --max-model-len", err)
 	}
 	if e.model, err = o.load(progress, e.opts.stopped); err != nil {

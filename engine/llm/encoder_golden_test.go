@@ -33,8 +33,7 @@ func hiddenOf(t *testing.T, m *model, level isa.Level, texts [][]int32, blockRow
 		rows += len(x)
 		blocks += (len(x) + 15) / 16
 	}
-	a := &m.layers[0].attention
-	kv, err := attend.NewKV(attend.KVShape{Type: attend.KVF32, Layers: 1, KVHeads: a.kvHeads, HeadDim: a.headDim, BlockTokens: 16, Blocks: blocks})
+	kv, err := attend.NewPages(m.cacheShape.sized(attend.KVF32, 16, blocks).Tables)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +46,7 @@ func hiddenOf(t *testing.T, m *model, level isa.Level, texts [][]int32, blockRow
 			ids[i] = next
 			next++
 		}
-		b.addText(x, nil, m.causal, ids, 16)
+		b.addText(x, nil, m.causal, 16, ids)
 	}
 	for r := range rows {
 		b.output = append(b.output, r)

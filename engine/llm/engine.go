@@ -29,7 +29,7 @@ type Engine struct {
 	info  Info
 	model *model
 	cpu   *kernel.CPU
-	kv    *attend.KV
+	kv    *attend.Pages
 	cache kvcache.Config
 	pool  *kvcache.Pool              // the loop's; a fault may replace both
 	sched *scheduler.Scheduler       // the loop's, except for Check with mu held
@@ -115,20 +115,20 @@ func (e *Engine) build(f *gguf.File, progress func(done, total int64)) error {
 	}
 	b := &o.budget
 	e.info = o.describe(f, e.opts.threads())
-	if e.kv, err = attend.NewKV(b.shape); err != nil {
+	if e.kv, err = attend.NewPages(b.shape.Tables); err != nil {
 		return fmt.Errorf("%w; lower --kv-cache-memory-bytes or --max-model-len", err)
 	}
 	e.model.formKeys(e.cpu, e.kv, b.maxModelLen)
-	if err := e.model.try(e.cpu, e.kv, b.shape.BlockTokens, e.opts.stopped); err != nil {
+	if err := e.model.try(e.cpu, e.kv, b.shape.blockTokens(), e.opts.stopped); err != nil {
 		return err
 	}
 	e.cache = kvcache.Config{
-		Blocks: b.shape.Blocks, BlockTokens: b.shape.BlockTokens,
+		Blocks: b.shape.blocks(), BlockTokens: b.shape.blockTokens(), Windows: b.shape.windows,
 		ModelDigest: e.info.Digest, KVType: e.info.KVLayout, Secret: e.opts.Secret, FloorPercent: cacheFloor,
 		Events: e.opts.BlockEvents,
 	}
 	if e.opts.BlockEvents {
-		e.blocks = newBlockLog(b.shape.Blocks)
+		e.blocks = newBlockLog(b.shape.blocks())
 	}
 	e.opts.Scheduler.MaxModelLen = b.maxModelLen
 	e.opts.Scheduler.Cost = e.model.price(e.info.WeightBytes, e.info.Threads)

@@ -12,13 +12,13 @@ import (
 
 // forward runs every row of b through the layers, storing keys and values, and
 // leaves the normalised hidden states of b.output in b.hidden. Where not all rows are wanted, the last layer
-// computes keys and values alone of the others.
-func (m *model) forward(c *kernel.CPU, kv *attend.KV, b *batch) {
+// with keys of its own computes keys and values alone of the others, and those behind it nothing.
+func (m *model) forward(c *kernel.CPU, kv *attend.Pages, b *batch) {
 	all := block{0, len(b.tokens)}
 	m.begin(c, b, all.hi)
 	whole := len(m.layers) // layers that all rows pass through
 	if len(b.output) < all.hi {
-		whole--
+		whole = m.lastKeys()
 	}
 	if m.apart(c, all.hi) {
 		m.blockwise(c, kv, b, whole)
@@ -28,22 +28,31 @@ func (m *model) forward(c *kernel.CPU, kv *attend.KV, b *batch) {
 		}
 	}
 	if whole < len(m.layers) {
-		m.lastLayer(c, kv, &m.layers[whole], b)
+		m.lastLayers(c, kv, m.layers[whole:], b)
 		return
 	}
 	m.hiddenStates(c, b)
 }
 
+// lastKeys is the last layer with keys and values of its own.
+func (m *model) lastKeys() int {
+	last := len(m.layers) - 1
+	for m.layers[last].attention.readsFrom != ownKeys {
+		last--
+	}
+	return last
+}
+
 // layer runs a block of rows through a layer.
-func (m *model) layer(c *kernel.CPU, kv *attend.KV, y *layer, b *batch, r block) {
+func (m *model) layer(c *kernel.CPU, kv *attend.Pages, y *layer, b *batch, r block) {
 	m.project(c, kv, &y.attention, b, r)
 	m.attend(c, kv, &y.attention, b, r)
 	m.feedForward(c, &y.feed, b, r)
 }
 
-// lastLayer stores the keys and values of all rows, and computes all else of the rows of b.output.
-func (m *model) lastLayer(c *kernel.CPU, kv *attend.KV, y *layer, b *batch) {
-	a, all := &y.attention, block{0, len(b.tokens)}
+// lastLayers stores the keys and values of all rows, those of the first of the layers, and computes all else of the rows of b.output.
+func (m *model) lastLayers(c *kernel.CPU, kv *attend.Pages, layers []layer, b *batch) {
+	a, all := &layers[0].attention, block{0, len(b.tokens)}
 	m.products(c, b.x, all.hi, a.norms.before, a.k.into(b.k, false), a.v.into(b.v, false))
 	m.store(c, kv, a, b, all)
 	if len(b.output) == 0 {
@@ -54,7 +63,10 @@ func (m *model) lastLayer(c *kernel.CPU, kv *attend.KV, y *layer, b *batch) {
 	m.products(c, b.x, all.hi, a.norms.before, a.q.into(b.q, false))
 	m.turn(c, a, b, all)
 	m.attend(c, kv, a, b, all)
-	m.feedForward(c, &y.feed, b, all)
+	m.feedForward(c, &layers[0].feed, b, all)
+	for i := range layers[1:] {
+		m.layer(c, kv, &layers[1+i], b, all)
+	}
 	m.hiddenStates(c, b)
 }
 
@@ -125,9 +137,14 @@ func add(x, y []float32) {
 }
 
 // project: Q, K, V are products of norm(x), Q and K rotated by their positions; K and
-// V are stored.
-func (m *model) project(c *kernel.CPU, kv *attend.KV, a *attention, b *batch, r block) {
+// V are stored. A layer that reads those of another has queries alone.
+func (m *model) project(c *kernel.CPU, kv *attend.Pages, a *attention, b *batch, r block) {
 	q := r.of(b.q, a.heads*a.headDim)
+	if a.readsFrom != ownKeys {
+		m.products(c, r.of(b.x, m.width), r.rows(), a.norms.before, a.q.into(q, false))
+		m.turn(c, a, b, r)
+		return
+	}
 	m.products(c, r.of(b.x, m.width), r.rows(), a.norms.before, a.q.into(q, false), a.k.into(b.k, false), a.v.into(b.v, false))
 	m.turn(c, a, b, r)
 	m.store(c, kv, a, b, r)
@@ -156,9 +173,9 @@ func (a *attention) sharpen(x []float32, positions []int) {
 }
 
 // store norms and rotates the keys of a block, and stores them and the values.
-func (m *model) store(c *kernel.CPU, kv *attend.KV, a *attention, b *batch, r block) {
+func (m *model) store(c *kernel.CPU, kv *attend.Pages, a *attention, b *batch, r block) {
 	m.orient(c, a, b, r, b.k, a.kNorm, a.kvHeads)
-	c.StoreKV(kv, a.slot, b.k, b.v, b.places[r.lo:r.hi])
+	c.StoreKV(kv.Table(a.table), a.slot, b.k, b.v, b.tables[a.table].places[r.lo:r.hi])
 }
 
 // orient norms and rotates heads of a block.
@@ -195,7 +212,7 @@ func (m *model) rotate(c *kernel.CPU, a *attention, b *batch, r block, x []float
 }
 
 // attend: x += O softmax(scale Q K^T) V over the rows that each row sees.
-func (m *model) attend(c *kernel.CPU, kv *attend.KV, a *attention, b *batch, r block) {
+func (m *model) attend(c *kernel.CPU, kv *attend.Pages, a *attention, b *batch, r block) {
 	m.look(c, kv, a, b, r)
 	if a.beside {
 		copy(b.input, r.of(b.x, m.width))
@@ -204,10 +221,10 @@ func (m *model) attend(c *kernel.CPU, kv *attend.KV, a *attention, b *batch, r b
 }
 
 // look: att = softmax(scale Q K^T) V.
-func (m *model) look(c *kernel.CPU, kv *attend.KV, a *attention, b *batch, r block) {
+func (m *model) look(c *kernel.CPU, kv *attend.Pages, a *attention, b *batch, r block) {
 	c.Attention(attend.Query{
-		Out: b.att, Q: r.of(b.q, a.heads*a.headDim), KV: kv, Layer: a.slot, Heads: a.heads,
-		Spans: b.within(r), Scale: a.scale, Reach: a.reach, Cap: a.cap, Slopes: a.slopes,
+		Out: b.att, Q: r.of(b.q, a.heads*a.headDim), KV: kv.Table(a.table), Layer: a.slot, Heads: a.heads,
+		Spans: b.within(a.table, r), Scale: a.scale, Reach: a.reach, Cap: a.cap, Slopes: a.slopes,
 	})
 }
 

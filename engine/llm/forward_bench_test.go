@@ -39,9 +39,7 @@ func BenchmarkForward(b *testing.B) {
 	c := kernel.NewCPU((&Options{}).threads(), level)
 	defer c.Close()
 	const blockTokens = 16
-	kv, err := attend.NewKV(attend.KVShape{
-		Layers: m.depth, KVHeads: m.kvHeads, HeadDim: m.headDim, BlockTokens: blockTokens, Blocks: 1025,
-	})
+	kv, err := attend.NewPages(m.cacheShape.sized(attend.KVF16, blockTokens, 1025).Tables)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -53,7 +51,7 @@ func BenchmarkForward(b *testing.B) {
 }
 
 // benchForward runs rows rows of each of n sequences from position start on.
-func benchForward(b *testing.B, m *model, c *kernel.CPU, kv *attend.KV, n, rows, start int, logits bool) {
+func benchForward(b *testing.B, m *model, c *kernel.CPU, kv *attend.Pages, n, rows, start int, logits bool) {
 	var batch batch
 	next := kvcache.BlockID(1)
 	for s := range n {
@@ -66,7 +64,7 @@ func benchForward(b *testing.B, m *model, c *kernel.CPU, kv *attend.KV, n, rows,
 		for i := range tokens {
 			tokens[i] = int32(1000 + 17*i + 29*s)
 		}
-		row := batch.add(tokens, start, blocks, 16)
+		row := batch.add(tokens, start, 16, blocks)
 		batch.output = append(batch.output, row+rows-1)
 	}
 	out := make([]float32, n*m.vocab)

@@ -61,16 +61,16 @@ func Describe(f *gguf.File, opts Options) (Info, error) {
 }
 
 func (o *outline) describe(f *gguf.File, threads int) Info {
-	h, s := &o.hparams, o.budget.shape
+	h, s, t := &o.hparams, o.budget.shape, o.budget.shape.Tables[0].Type
 	i := Info{
 		Architecture: h.arch.name, Name: h.name,
 		Params: f.ParamCount(), FileBytes: f.FileBytes(), Digest: o.digest,
 		Layers: h.depth, Width: h.width, Heads: h.heads, KVHeads: h.kvHeads, HeadDim: h.headDim,
 		FeedForward: h.ffn, VocabSize: h.vocab, ContextLength: h.context, Pooling: h.pooling,
 		MaxModelLen: o.budget.maxModelLen,
-		KVType:      s.Type.String(), KVLayout: s.Type.Layout(), KVCost: o.cacheCost, KVMeasured: o.measured, KVBlocks: s.Blocks - 1, BlockTokens: s.BlockTokens,
-		KVTokens: (s.Blocks - 1) * s.BlockTokens, KVBytesPerToken: s.TokenBytes(),
-		KVBytes:     cacheBytes(s),
+		KVType:      t.String(), KVLayout: t.Layout(), KVCost: o.cacheCost, KVMeasured: o.measured, KVBlocks: s.blocks() - 1, BlockTokens: s.blockTokens(),
+		KVTokens: s.tokens(o.budget.maxModelLen, o.budget.stepRows), KVBytesPerToken: s.TokenBytes(),
+		KVBytes:     s.Bytes(),
 		WeightBytes: o.weightBytes, Threads: threads,
 	}
 	if h.embeds() {

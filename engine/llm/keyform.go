@@ -12,7 +12,11 @@ import (
 // formKeys tells the store how to keep keys of a layer whose keys and queries have a bias, or a norm with a weight: less
 // the bias, and with channels of keys as large as those of queries. All of it is read from the weights, so that
 // a file has one form everywhere. r turns the layer's keys, nil: nothing does; length is the longest sequence.
-func (a *attention) formKeys(c *kernel.CPU, kv *attend.KV, r *rope, length int) {
+func (a *attention) formKeys(c *kernel.CPU, pages *attend.Pages, r *rope, length int) {
+	if a.readsFrom != ownKeys {
+		return
+	}
+	kv := pages.Table(a.table)
 	switch {
 	case a.headNorm:
 		k, q := squares(a.kNorm.Weight), squares(a.qNorm.Weight)

@@ -114,9 +114,8 @@ func TestHeadsWithNormsAreBalanced(t *testing.T) {
 	defer c.Close()
 	text := sampleText(100)
 	score := func(typ attend.KVType, form bool) (rows [][]float32) {
-		shape := m.cacheShape
-		shape.Type, shape.BlockTokens, shape.Blocks = typ, 16, 9
-		kv, err := attend.NewKV(shape)
+		shape := m.cacheShape.sized(typ, 16, 9)
+		kv, err := attend.NewPages(shape.Tables)
 		if err != nil {
 			t.Fatal(err)
 		}

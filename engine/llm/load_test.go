@@ -169,7 +169,7 @@ func TestLoadRefusesWeightsThatAreNoNumbers(t *testing.T) {
 // there.
 func TestDefaultCacheLeavesRoomForTheWeights(t *testing.T) {
 	o := Options{Scheduler: scheduler.Config{MaxSeqs: 1 << 20}}
-	shape := attend.KVShape{Layers: 32, KVHeads: 8, HeadDim: 128}
+	shape := cacheShape{attend.Tables{{Layers: 32, KVHeads: 8, HeadDim: 128}}, []int{0}}
 	free := cpu.AvailableMemoryBytes()
 	alone, err := o.size(shape, attend.KVF16, 1<<16, 0)
 	if err != nil {
@@ -179,7 +179,7 @@ func TestDefaultCacheLeavesRoomForTheWeights(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a, b := cacheBytes(alone.shape), cacheBytes(beside.shape); b > a*2/3 {
+	if a, b := alone.shape.Bytes(), beside.shape.Bytes(); b > a*2/3 {
 		t.Errorf("%d bytes alone, %d beside weights that take half of the memory", a, b)
 	}
 	if _, err := o.size(shape, attend.KVF16, 1<<10, 2*free); err == nil || !strings.Contains(err.Error(), "of weights") {

@@ -17,7 +17,6 @@ import (
 	"weir/engine/kernel/isa"
 	"weir/engine/kernel/vector"
 	"weir/internal/reference"
-	"weir/kvcache"
 )
 
 // allLogits runs tokens through the model in chunks and returns [len][vocab].
@@ -25,23 +24,23 @@ func allLogits(t *testing.T, m *model, level isa.Level, tokens []int32, kvType a
 	t.Helper()
 	c := kernel.NewCPU(threads, level)
 	defer c.Close()
-	n := (len(tokens) + blockTokens - 1) / blockTokens
-	kv, err := attend.NewKV(attend.KVShape{Type: kvType, Layers: m.depth, KVHeads: m.kvHeads, HeadDim: m.headDim, BlockTokens: blockTokens, Blocks: n + 1})
+	shape := m.cacheShape.whole(kvType, blockTokens, len(tokens))
+	kv, err := attend.NewPages(shape.Tables)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer kv.Close()
 	m.formKeys(c, kv, len(tokens))
-	blocks := make([]kvcache.BlockID, n)
-	for i := range blocks {
-		blocks[i] = kvcache.BlockID(n - i)
+	tables := shape.wholeTables(len(tokens))
+	for _, blocks := range tables {
+		slices.Reverse(blocks)
 	}
 	var b batch
 	out := make([]float32, len(tokens)*m.vocab)
 	for lo := 0; lo < len(tokens); lo += chunk {
 		part := tokens[lo:min(lo+chunk, len(tokens))]
 		b.reset()
-		b.add(part, lo, blocks, blockTokens)
+		b.add(part, lo, blockTokens, tables...)
 		for i := range part {
 			b.output = append(b.output, i)
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"weir/internal/inference"
+	"weir/kvcache"
 	"weir/scheduler"
 )
 
@@ -15,6 +16,7 @@ type loop struct {
 	plan    scheduler.Plan
 	results []scheduler.Result
 	batch   batch
+	tables  [][]kvcache.BlockID // of a chunk's sequence
 	out     outputs
 	live    map[*job]struct{} // submitted and not ended
 	waiting map[*job]struct{} // live and never admitted yet
@@ -31,6 +33,7 @@ type loop struct {
 
 func (l *loop) init(e *Engine) {
 	l.e = e
+	l.tables = make([][]kvcache.BlockID, len(e.model.cacheShape.Tables))
 	l.live, l.waiting = make(map[*job]struct{}), make(map[*job]struct{})
 	l.out.init(e)
 	l.faults.onFault, l.faults.atPhase = e.opts.OnFault, e.opts.atPhase
@@ -306,7 +309,7 @@ func (l *loop) noteAdmitted(now time.Time) {
 func (l *loop) compute() {
 	e := l.e
 	for _, c := range l.plan.Copies {
-		e.kv.CopyRows(c.Src, c.Dst, c.Rows)
+		e.kv.Table(c.Group).CopyRows(c.Src, c.Dst, c.Rows)
 	}
 	l.gather()
 	e.model.forward(e.cpu, e.kv, &l.batch)
@@ -320,7 +323,10 @@ func (l *loop) gather() {
 	l.out.reset()
 	for i := range l.plan.Chunks {
 		c := &l.plan.Chunks[i]
-		row := b.add(c.Tokens, c.Start, c.Blocks(0), l.e.info.BlockTokens)
+		for g := range l.tables {
+			l.tables[g] = c.Blocks(g)
+		}
+		row := b.add(c.Tokens, c.Start, l.e.info.BlockTokens, l.tables...)
 		if !c.Decode {
 			l.progress(c.User.(*job), c.Start+c.Count)
 		}

@@ -16,7 +16,7 @@ import (
 type model struct {
 	hparams
 	*weights
-	cacheShape attend.KVShape // without its type and size
+	cacheShape cacheShape // without its type and size
 	params     uint64
 }
 
@@ -46,7 +46,7 @@ func (m *model) price(weightBytes int64, threads int) cost.Prior {
 }
 
 // formKeys tells the store how to keep the keys of each layer; length is the longest sequence.
-func (m *model) formKeys(c *kernel.CPU, kv *attend.KV, length int) {
+func (m *model) formKeys(c *kernel.CPU, kv *attend.Pages, length int) {
 	for i := range m.layers {
 		a := &m.layers[i].attention
 		var r *rope
@@ -80,9 +80,15 @@ func readOutline(f *gguf.File, opts *Options) (*outline, error) {
 	}
 	h.length = cmp.Or(opts.MaxModelLen, h.context)
 	o := &outline{hparams: h, plan: h.arch.plan(&h), loader: &loader{f: f, exact: opts.exact, claimed: make(map[string]bool, len(f.Tensors))}}
-	if h.embeds() {
+	switch {
+	case h.embeds():
 		o.plan.asEncoder(&h)
+		o.plan.dealTexts()
 		o.loader.pairs = opts.pairs()
+	case opts.keepAll:
+		o.plan.deal(everything)
+	default:
+		o.plan.deal(everything)
 	}
 	o.weights = o.loader.list(&o.hparams, &o.plan)
 	if o.loader.err != nil {
@@ -94,10 +100,14 @@ func readOutline(f *gguf.File, opts *Options) (*outline, error) {
 	if err := o.recall(f, opts); err != nil {
 		return nil, err
 	}
-	if h.embeds() {
-		o.budget, err = opts.sizeTexts(o.plan.kvShape(), h.context)
-	} else {
-		o.budget, err = opts.size(o.plan.kvShape(), o.kvType(opts), h.context, o.weightBytes)
+	shape := o.plan.cacheShape()
+	switch {
+	case h.embeds():
+		o.budget, err = opts.sizeTexts(shape, h.context)
+	case opts.keepAll && opts.MaxModelLen > 0:
+		o.budget, err = opts.sizeWhole(shape, o.kvType(opts))
+	default:
+		o.budget, err = opts.size(shape, o.kvType(opts), h.context, o.weightBytes)
 	}
 	if err != nil {
 		return nil, err
@@ -117,7 +127,7 @@ func (o *outline) load(progress func(done, total int64), stopped func() error) (
 	for i := range o.weights.layers {
 		o.weights.layers[i].feed.settle(o.weights.fine)
 	}
-	return &model{hparams: o.hparams, weights: o.weights, cacheShape: o.plan.kvShape(), params: o.loader.f.ParamCount()}, nil
+	return &model{hparams: o.hparams, weights: o.weights, cacheShape: o.plan.cacheShape(), params: o.loader.f.ParamCount()}, nil
 }
 
 // eightBits reports whether every matrix that multiplies hidden states is q8_0: with

@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -86,6 +87,7 @@ type Options struct {
 	OnCancel func(time.Duration)
 
 	exact     func(tensor string) bool // matrices that are held as float32; nil: none
+	keepAll   bool                     // rows stay although a window has passed: of one text at a time
 	logitRows int                      // logitTile, or less in tests
 	atPhase   func(phase)              // tests break the loop here
 	inTime    func() error             // tests say which constraints are late
@@ -161,34 +163,29 @@ const maxLength = 1 << 27
 
 // budget is the size of the cache and the sequences it allows.
 type budget struct {
-	shape       attend.KVShape
+	shape       cacheShape
 	maxModelLen int
+	stepRows    int // the most that a step adds to a sequence
 }
 
 // size turns options into a cache of a type for a model of this shape and context, beside
 // weights of so many bytes. A sequence of MaxModelLen must fit: an explicit
 // length that does not is refused, an implied one is lowered.
-func (o *Options) size(s attend.KVShape, t attend.KVType, context int, weightBytes int64) (budget, error) {
-	s.Type, s.BlockTokens = t, o.BlockTokens
-	if s.BlockTokens == 0 {
-		s.BlockTokens = 16
-	}
+func (o *Options) size(s cacheShape, t attend.KVType, context int, weightBytes int64) (budget, error) {
+	s = s.sized(t, o.blockTokens(), 1)
 	if err := s.Check(); err != nil {
 		return budget{}, err
 	}
-	length := o.MaxModelLen
-	if length == 0 {
-		length = context
-	}
+	length := cmp.Or(o.MaxModelLen, context)
 	if length < 1 || length > maxLength {
 		return budget{}, fmt.Errorf("max-model-len %d: must be from 1 to %d", length, maxLength)
 	}
-	s.Blocks = o.blocks(s, length, weightBytes)
-	if fit := (s.Blocks - 1) * s.BlockTokens; fit < length {
+	s = s.sized(t, o.blockTokens(), o.blocks(s, length, weightBytes))
+	if fit := s.fit(length, o.stepRows()); fit < length {
 		if o.MaxModelLen != 0 || fit < 1 {
 			return budget{}, fmt.Errorf("a kv cache of %d tokens (%s), beside %s of weights, cannot hold one sequence of %d (%s); "+
 				"lower --max-model-len or raise --kv-cache-memory-bytes",
-				max(fit, 0), unit.Bytes(cacheBytes(s)), unit.Bytes(weightBytes), length, unit.Bytes(int64(length)*int64(s.TokenBytes())))
+				fit, unit.Bytes(s.Bytes()), unit.Bytes(weightBytes), length, unit.Bytes(s.sequenceBytes(length, o.stepRows())))
 		}
 		length = fit
 	}
@@ -197,32 +194,43 @@ func (o *Options) size(s attend.KVShape, t attend.KVType, context int, weightByt
 			"lower --kv-cache-memory-bytes",
 			unit.Bytes(o.KVBytes), unit.Bytes(weightBytes), unit.Bytes(total))
 	}
-	return budget{shape: s, maxModelLen: length}, nil
+	return budget{shape: s, maxModelLen: length, stepRows: o.stepRows()}, nil
 }
 
-// cacheBytes is the memory of a cache of this shape.
-func cacheBytes(s attend.KVShape) int64 { return int64(s.Blocks) * int64(s.BlockTokens*s.TokenBytes()) }
+// stepRows is the most rows that a step adds to a sequence.
+func (o *Options) stepRows() int {
+	c := &o.Scheduler
+	return cmp.Or(c.PrefillChunk, c.MaxBatchTokens, max(512, c.MaxSeqs))
+}
+
+// blockTokens is how many tokens a block has.
+func (o *Options) blockTokens() int { return cmp.Or(o.BlockTokens, 16) }
+
+// sizeWhole is the cache for one text of up to MaxModelLen, of which everything is kept.
+func (o *Options) sizeWhole(s cacheShape, t attend.KVType) (budget, error) {
+	s = s.whole(t, o.blockTokens(), o.MaxModelLen)
+	return budget{shape: s, maxModelLen: o.MaxModelLen, stepRows: o.stepRows()}, s.Check()
+}
 
 // blocks sizes the pool, null block included. By default every sequence of a
 // full batch can reach its full length, if half of the memory allows that the
 // weights leave.
-func (o *Options) blocks(s attend.KVShape, length int, weightBytes int64) int {
-	blockBytes := int64(s.TokenBytes() * s.BlockTokens)
+func (o *Options) blocks(s cacheShape, length int, weightBytes int64) int {
+	blockBytes := int64(s.PageBytes())
 	switch {
 	case o.KVBlocks > 0:
 		return o.KVBlocks
 	case o.KVBytes > 0:
 		return int(min(o.KVBytes/blockBytes, 1<<27)) + 1
 	}
-	full := int64((length+s.BlockTokens-1)/s.BlockTokens) * int64(max(o.Scheduler.MaxSeqs, 1))
+	full := int64(s.need(length, o.stepRows())) * int64(max(o.Scheduler.MaxSeqs, 1))
 	free := int64(float64(max(cpu.AvailableMemoryBytes()-weightBytes, 0)) * defaultKVShare)
 	return int(min(full, free/blockBytes, 1<<27)) + 1
 }
 
 // sizeTexts is the memory for keys and values of one layer of a pass, for a text
 // encoder: exact, whatever KVType says, since they are read once.
-func (o *Options) sizeTexts(s attend.KVShape, context int) (budget, error) {
-	s.Type, s.BlockTokens = attend.KVF32, textBlock
+func (o *Options) sizeTexts(s cacheShape, context int) (budget, error) {
 	length := o.MaxModelLen
 	if length == 0 {
 		length = min(context, maxLength)
@@ -230,8 +238,7 @@ func (o *Options) sizeTexts(s attend.KVShape, context int) (budget, error) {
 	if length < 1 || length > context {
 		return budget{}, fmt.Errorf("max-model-len %d: must be from 1 to the encoder's context of %d", length, context)
 	}
-	s.Blocks = 1 + max(2*mostRows, length+textBlock-1)/textBlock
-	return budget{shape: s, maxModelLen: length}, nil
+	return budget{shape: s.whole(attend.KVF32, textBlock, max(2*mostRows, length)), maxModelLen: length}, nil
 }
 
 // textBlock is how many tokens of a text share a block: the least that a store has.

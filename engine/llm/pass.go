@@ -18,8 +18,9 @@ type pass struct {
 	e      *Encoder
 	texts  []*embedText
 	batch  batch
-	blocks []kvcache.BlockID // all that the store has, in order
-	used   int               // of blocks
+	blocks []kvcache.BlockID   // all that the store has, in order
+	used   int                 // of blocks
+	tables [][]kvcache.BlockID // of the text that is added
 	load   cost.Load
 
 	estimate time.Duration
@@ -41,7 +42,8 @@ const leastBlock, mostBlock = 48, 384
 
 func (p *pass) init(e *Encoder) {
 	p.e = e
-	p.blocks = make([]kvcache.BlockID, e.kv.Blocks-1)
+	p.tables = make([][]kvcache.BlockID, len(e.model.cacheShape.Tables))
+	p.blocks = make([]kvcache.BlockID, e.kv.Table(0).Blocks-1)
 	for i := range p.blocks {
 		p.blocks[i] = kvcache.BlockID(i + 1)
 	}
@@ -62,16 +64,19 @@ func (p *pass) fits(t *embedText, rows int) bool {
 	return p.load.Rows+len(t.tokens) <= rows && p.used+p.need(t) <= len(p.blocks)
 }
 
+// need is how many blocks a text takes in all tables.
 func (p *pass) need(t *embedText) int {
-	size := p.e.kv.BlockTokens
-	return (len(t.tokens) + size - 1) / size
+	return (len(t.tokens) + textBlock - 1) / textBlock * len(p.tables)
 }
 
 // add appends a text that fits.
 func (p *pass) add(t *embedText) {
-	n := p.need(t)
-	t.row = p.batch.addText(t.tokens, t.types, p.e.model.causal, p.blocks[p.used:p.used+n], p.e.kv.BlockTokens)
-	p.used += n
+	n := p.need(t) / len(p.tables)
+	for i := range p.tables {
+		p.tables[i] = p.blocks[p.used : p.used+n]
+		p.used += n
+	}
+	t.row = p.batch.addText(t.tokens, t.types, p.e.model.causal, textBlock, p.tables...)
 	p.texts = append(p.texts, t)
 	p.load = p.load.Add(textLoad(len(t.tokens)))
 }

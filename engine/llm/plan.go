@@ -3,7 +3,6 @@ package llm
 import (
 	"math"
 
-	"weir/engine/kernel/attend"
 	"weir/engine/kernel/vector"
 	"weir/internal/inference"
 )
@@ -21,6 +20,7 @@ type plan struct {
 	logits    float32 // factor of all logits; 0 is 1
 	logitCap  float32 // logits are kept within it; 0 is none
 	head      headPlan
+	tables    []tablePlan // what the block tables of a sequence name
 }
 
 // embeddingPlan is what a row begins with: the token's embedding times scale, plus
@@ -77,8 +77,11 @@ type attentionPlan struct {
 	reach   int       // how far a row sees in both directions; 0 is any distance
 	cap     float32   // of scores, see attend.Query; 0 is none
 	slopes  []float32 // of heads: what a score loses for each position of distance; nil is nothing
-	slot    int       // which layer of the KV store holds its keys and values
 	temper  temper    // of rotated queries
+
+	readsFrom      int  // the layer whose keys and values it reads; ownKeys: it has its own
+	valuesFromKeys bool // it has no attn_v: values are what attn_k gives, before keys are normed and rotated
+	table, slot    int  // which block table names its keys and values, and its place in the pages of that, see plan.deal
 
 	qkvBias  presence // attn_{q,k,v}.bias
 	oBias    presence // attn_output.bias
@@ -103,6 +106,9 @@ func (t temper) of(position int) float32 {
 	}
 	return float32(1 + t.scale*math.Log(float64(position/t.length+1)))
 }
+
+// ownKeys is the layer that a layer reads which has keys and values of its own.
+const ownKeys = -1
 
 // noRope is the rotation of a layer that knows no positions (NoPE).
 const noRope = -1
@@ -201,7 +207,7 @@ func (h *hparams) layersOf(norms branchNorms) plan {
 	p := plan{layers: make([]layerPlan, h.depth), head: headPlan{pooling: h.pooling}}
 	for i := range p.layers {
 		p.layers[i] = layerPlan{
-			attention: attentionPlan{norms: norms, heads: h.heads, kvHeads: h.kvHeads, headDim: h.headDim, scale: h.scale, slot: i},
+			attention: attentionPlan{norms: norms, heads: h.heads, kvHeads: h.kvHeads, headDim: h.headDim, scale: h.scale, readsFrom: ownKeys},
 			feed:      feedForwardPlan{norms: norms, width: h.ffn},
 		}
 	}
@@ -212,15 +218,4 @@ func (h *hparams) layersOf(norms branchNorms) plan {
 func (y *layerPlan) branches() bool {
 	own := func(n branchNorms) bool { return n.out.norm != absent || n.scale != 0 }
 	return own(y.attention.norms) || own(y.feed.norms) || y.attention.again.norm != absent
-}
-
-// kvShape is the KV store that the plan's layers take, without its type and size.
-// All slots are alike.
-func (p *plan) kvShape() attend.KVShape {
-	a := &p.layers[0].attention
-	shape := attend.KVShape{KVHeads: a.kvHeads, HeadDim: a.headDim}
-	for i := range p.layers {
-		shape.Layers = max(shape.Layers, p.layers[i].attention.slot+1)
-	}
-	return shape
 }

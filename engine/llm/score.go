@@ -7,7 +7,6 @@ import (
 	"weir/engine/gguf"
 	"weir/engine/kernel"
 	"weir/engine/kernel/attend"
-	"weir/kvcache"
 )
 
 // Scorer computes the logits of every position of a text, to measure how good a
@@ -16,8 +15,8 @@ import (
 type Scorer struct {
 	model *model
 	cpu   *kernel.CPU
-	kv    *attend.KV
-	shape attend.KVShape
+	kv    *attend.Pages
+	shape cacheShape
 	b     batch
 	rows  []float32 // logits of one piece, [scoreRows][vocab]
 
@@ -34,9 +33,7 @@ const scoreRows = 64
 // text. The caller closes the scorer; the file may be closed before.
 func OpenScorer(f *gguf.File, opts Options, exact func(tensor string) bool, progress func(done, total int64)) (*Scorer, error) {
 	opts.exact = exact
-	if opts.MaxModelLen > 0 {
-		opts.KVBlocks = (opts.MaxModelLen-1)/max(opts.BlockTokens, 16) + 2
-	}
+	opts.keepAll = true
 	o, err := readOutline(f, &opts)
 	if err != nil {
 		return nil, err
@@ -54,7 +51,7 @@ func OpenScorer(f *gguf.File, opts Options, exact func(tensor string) bool, prog
 	s.cpu = opts.compute()
 	if err = o.chooseCache(s.model, &opts); err == nil {
 		s.shape = o.budget.shape
-		s.kv, err = attend.NewKV(s.shape)
+		s.kv, err = attend.NewPages(s.shape.Tables)
 	}
 	if err != nil {
 		s.cpu.Close()
@@ -65,10 +62,12 @@ func OpenScorer(f *gguf.File, opts Options, exact func(tensor string) bool, prog
 }
 
 // MaxTokens is the length of the longest text.
-func (s *Scorer) MaxTokens() int { return (s.shape.Blocks - 1) * s.shape.BlockTokens }
+func (s *Scorer) MaxTokens() int {
+	return (s.shape.blocks() - 1) / len(s.shape.Tables) * s.shape.blockTokens()
+}
 
 // KVType is the type of the cache.
-func (s *Scorer) KVType() string { return s.shape.Type.String() }
+func (s *Scorer) KVType() string { return s.shape.Tables[0].Type.String() }
 
 // Vocabulary is the number of logits of a position.
 func (s *Scorer) Vocabulary() int { return s.model.vocab }
@@ -84,10 +83,7 @@ func (s *Scorer) Score(tokens []int32, from int, yield func(position int, logits
 			return fmt.Errorf("token %d is %d, outside of the vocabulary of %d", i, id, s.model.vocab)
 		}
 	}
-	blocks := make([]kvcache.BlockID, (len(tokens)-1)/s.shape.BlockTokens+1)
-	for i := range blocks {
-		blocks[i] = kvcache.BlockID(i + 1) // block 0 is the null block
-	}
+	tables := s.shape.wholeTables(len(tokens))
 	grow(&s.rows, scoreRows*s.model.vocab)
 	for lo := 0; lo < len(tokens); lo += scoreRows {
 		if err := s.stopped(); err != nil {
@@ -95,7 +91,7 @@ func (s *Scorer) Score(tokens []int32, from int, yield func(position int, logits
 		}
 		part := tokens[lo:min(lo+scoreRows, len(tokens))]
 		s.b.reset()
-		s.b.add(part, lo, blocks, s.shape.BlockTokens)
+		s.b.add(part, lo, s.shape.blockTokens(), tables...)
 		for i := max(from-lo, 0); i < len(part); i++ {
 			s.b.output = append(s.b.output, i)
 		}

@@ -110,14 +110,14 @@ func (e *Engine) KVIdentity() kvcache.Identity {
 	}
 	return kvcache.Identity{
 		ModelDigest: e.info.Digest, KVType: e.info.KVLayout, Compute: compute + " " + cmp.Or(e.opts.Build, "devel"),
-		BlockTokens: e.info.BlockTokens, BlockBytes: e.kv.BlockBytes(),
+		BlockTokens: e.info.BlockTokens, BlockBytes: e.kv.PageBytes(),
 	}
 }
 
 // ReadBlocks copies blocks of a domain out of the cache, in the order of their hashes: up to the first that is not cached, and
 // as many as are copied between two steps at most.
 func (e *Engine) ReadBlocks(ctx context.Context, domain string, hashes []kvcache.Hash) ([]kvcache.TransferBlock, error) {
-	size := e.kv.BlockBytes()
+	size := e.kv.PageBytes()
 	hashes = hashes[:min(len(hashes), e.windowBlocks())]
 	memory := make([]byte, len(hashes)*size) // not taken again: after ctx's end the loop may still write to it
 	var found []kvcache.TransferBlock
@@ -129,7 +129,7 @@ func (e *Engine) ReadBlocks(ctx context.Context, domain string, hashes []kvcache
 				break
 			}
 			data := memory[i*size : (i+1)*size]
-			copy(data, e.kv.Block(b))
+			copy(data, e.kv.Page(b))
 			found = append(found, kvcache.TransferBlock{Hash: h, IDs: slices.Clone(ids), Data: data})
 		}
 	})
@@ -159,11 +159,11 @@ func (e *Engine) fetchRate() float64 {
 	if e.opts.KVSource == nil {
 		return 0
 	}
-	return e.opts.KVSource.Rate() * float64(e.info.BlockTokens) / float64(e.kv.BlockBytes())
+	return e.opts.KVSource.Rate() * float64(e.info.BlockTokens) / float64(e.kv.PageBytes())
 }
 
 // windowBlocks is how many blocks are copied between two steps.
-func (e *Engine) windowBlocks() int { return max(1, transferWindow/e.kv.BlockBytes()) }
+func (e *Engine) windowBlocks() int { return max(1, transferWindow/e.kv.PageBytes()) }
 
 // fetch is the part of a job's life in which blocks of its prompt come from elsewhere.
 type fetch struct {
@@ -260,7 +260,7 @@ func (f *fetch) worth(blocks int) (compute time.Duration, why string) {
 	e.mu.Lock()
 	compute = e.estimates.Prompt(f.next*size, (f.next+blocks)*size)
 	e.mu.Unlock()
-	took, ok := e.opts.KVSource.Estimate(f.job.req.KV, int64(blocks)*int64(e.kv.BlockBytes()))
+	took, ok := e.opts.KVSource.Estimate(f.job.req.KV, int64(blocks)*int64(e.kv.PageBytes()))
 	switch {
 	case !ok:
 		return 0, SkipSource
@@ -297,7 +297,7 @@ func (f *fetch) perform(hashes []kvcache.Hash, limit time.Duration) {
 		}
 		s.Time += time.Since(began)
 		s.Blocks += blocks
-		s.Bytes += blocks * uint64(e.kv.BlockBytes())
+		s.Bytes += blocks * uint64(e.kv.PageBytes())
 		s.QueryTokens += uint64(len(hashes) * e.info.BlockTokens)
 		s.HitTokens += blocks * uint64(e.info.BlockTokens)
 	})
@@ -334,7 +334,7 @@ type sink fetch
 
 // Room is in the window that is entered between two steps.
 func (s *sink) Room() []byte {
-	size := s.e.kv.BlockBytes()
+	size := s.e.kv.PageBytes()
 	if s.window == nil {
 		s.window = make([]byte, min(s.e.windowBlocks(), len(s.job.chain)-s.next)*size)
 	}
@@ -348,7 +348,7 @@ func (s *sink) Take(ids []int32) error {
 	if i >= len(s.job.chain) || !slices.Equal(ids, s.job.req.Prompt[i*n:(i+1)*n]) {
 		return &kvcache.TransferFault{Reason: kvcache.TransferCorrupt, Err: errors.New("a block has other tokens than the prompt")}
 	}
-	if s.filled++; s.filled*s.e.kv.BlockBytes() < len(s.window) {
+	if s.filled++; s.filled*s.e.kv.PageBytes() < len(s.window) {
 		return nil
 	}
 	return (*fetch)(s).flush()
@@ -361,10 +361,10 @@ func (f *fetch) flush() error {
 	}
 	e, j, window, filled := f.e, f.job, f.window, f.filled
 	f.window, f.filled = nil, 0 // where the request has ended, the loop may still read it
-	size, n, entered := e.kv.BlockBytes(), e.info.BlockTokens, 0
+	size, n, entered := e.kv.PageBytes(), e.info.BlockTokens, 0
 	err := e.ask(f.ctx, transferring, func() {
 		entered = e.pool.Insert(j.domain, j.chain, j.req.Prompt[:(f.next+filled)*n], f.next, func(i int, b kvcache.BlockID) {
-			copy(e.kv.Block(b), window[(i-f.next)*size:][:size])
+			copy(e.kv.Page(b), window[(i-f.next)*size:][:size])
 		})
 	})
 	if err != nil {
