@@ -71,7 +71,7 @@ func TestCacheBooks(t *testing.T) {
 			c.Put(tenant, hash, 0, int64(r.IntN(8000)))
 		}
 		var sum int64
-		for name, s := range c.tenants {
+		for name, s := range c.kept.tenants {
 			var own int64
 			for _, e := range s.entries.Values() {
 				own += e.bytes
@@ -81,8 +81,8 @@ func TestCacheBooks(t *testing.T) {
 			}
 			sum += own
 		}
-		if sum != c.bytes || sum > c.config.Bytes {
-			t.Fatalf("%d bytes, booked %d, allowed %d", sum, c.bytes, c.config.Bytes)
+		if sum != c.kept.bytes || sum > c.kept.config.Bytes {
+			t.Fatalf("%d bytes, booked %d, allowed %d", sum, c.kept.bytes, c.kept.config.Bytes)
 		}
 	}
 }

@@ -7,8 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	lru "github.com/hashicorp/golang-lru/v2"
 )
 
 const (
@@ -38,7 +36,7 @@ type keyring struct {
 	changes atomic.Int64 // of the store's keys, as far as they are seen: what was known before is asked for again
 
 	mu    sync.Mutex // guards adding to known
-	known *lru.Cache[string, *knownKey]
+	known recent[string, *knownKey]
 
 	useMu sync.Mutex
 	used  map[string]time.Time // since the last flush
@@ -57,11 +55,9 @@ type knownKey struct {
 }
 
 func newKeyring(pepper Pepper, store Keys, failed func(error)) *keyring {
-	known, err := lru.New[string, *knownKey](knownKeys)
-	if err != nil {
-		panic(err) // only for a size below 1
+	return &keyring{
+		pepper: pepper, store: store, failed: failed, known: newRecent[string, *knownKey](knownKeys), used: make(map[string]time.Time),
 	}
-	return &keyring{pepper: pepper, store: store, failed: failed, known: known, used: make(map[string]time.Time)}
 }
 
 // verify computes one keyed hash, and asks the store at most once in freshFor for

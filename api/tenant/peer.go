@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
-	lru "github.com/hashicorp/golang-lru/v2"
 
 	"weir/internal/inference"
 )
@@ -35,7 +34,7 @@ type Peers struct {
 	signer jose.Signer
 
 	mu   sync.Mutex
-	seen *lru.Cache[string, struct{}]
+	seen recent[string, struct{}]
 }
 
 // NewPeers takes the keys that peers share. The first one signs, all verify: so that a key can
@@ -55,8 +54,8 @@ func NewPeers(keys []string) (*Peers, error) {
 	if p.signer, err = jose.NewSigner(jose.SigningKey{Algorithm: jose.HS256, Key: p.keys[0]}, nil); err != nil {
 		return nil, fmt.Errorf("sign with a peer key: %w", err)
 	}
-	p.seen, err = lru.New[string, struct{}](peerSeen)
-	return p, err
+	p.seen = newRecent[string, struct{}](peerSeen)
+	return p, nil
 }
 
 // statement is what a peer says of a request's caller.

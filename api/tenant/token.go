@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
-	lru "github.com/hashicorp/golang-lru/v2"
 )
 
 const (
@@ -27,7 +26,7 @@ const (
 // Tokens verifies tokens (JWT) of several issuers.
 type Tokens struct {
 	issuers  map[string]*issuer // by URL
-	verified *lru.Cache[[sha256.Size]byte, verifiedToken]
+	verified recent[[sha256.Size]byte, verifiedToken]
 }
 
 // verifiedToken is the caller that a token stands for in one directory.
@@ -47,14 +46,10 @@ type issuer struct {
 // NewTokens takes valid issuers (ValidateIssuers). Their keys are there once Run has
 // fetched them. fetched hears of every fetch; it must not block.
 func NewTokens(issuers []Issuer, fetched func(issuer string, err error)) *Tokens {
-	verified, err := lru.New[[sha256.Size]byte, verifiedToken](verifiedTokens)
-	if err != nil {
-		panic(err) // only for a size below 1
-	}
 	if fetched == nil {
 		fetched = func(string, error) {}
 	}
-	t := &Tokens{issuers: make(map[string]*issuer), verified: verified}
+	t := &Tokens{issuers: make(map[string]*issuer), verified: newRecent[[sha256.Size]byte, verifiedToken](verifiedTokens)}
 	for _, c := range issuers {
 		keys := newIssuerKeys(c, func(err error) { fetched(c.Name, err) })
 		t.issuers[c.URL] = &issuer{config: c, keys: keys, verifier: oidc.NewVerifier(c.URL, keys, &oidc.Config{

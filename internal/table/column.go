@@ -31,9 +31,15 @@ type Column struct {
 	Kind Kind
 	Type string // for people: "text", "double", "timestamp"
 
-	node     parquet.Node // its type in Parquet files
+	node     any // parquet.Node, its type in Parquet files; not said, so that importers do not compile the library's generic methods
 	unsigned bool
 	half     bool // float16
+}
+
+// nodeOf is the type of a column in Parquet files.
+func nodeOf(c *Column) parquet.Node {
+	node, _ := c.node.(parquet.Node)
+	return node
 }
 
 // untyped is a column of a CSV file.
@@ -47,11 +53,11 @@ func untyped(name string) Column {
 func (c *Column) IsNested() bool { return c.Kind == Nested }
 
 // IsInt96 reports whether the values are timestamps of 96 bits.
-func (c *Column) IsInt96() bool { return c.node.Type().Kind() == parquet.Int96 }
+func (c *Column) IsInt96() bool { return nodeOf(c).Type().Kind() == parquet.Int96 }
 
 // IsBytes reports whether the values are strings of bytes: texts, and decimals and binary data in their own form.
 func (c *Column) IsBytes() bool {
-	kind := c.node.Type().Kind()
+	kind := nodeOf(c).Type().Kind()
 	return kind == parquet.ByteArray || kind == parquet.FixedLenByteArray
 }
 

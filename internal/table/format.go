@@ -42,7 +42,7 @@ func (c *Column) Format(v Value) (string, error) {
 }
 
 func (c *Column) other(v Value) (string, error) {
-	if l := c.node.Type().LogicalType(); l != nil {
+	if l := nodeOf(c).Type().LogicalType(); l != nil {
 		switch t := l.Value.(type) {
 		case *format.DateType:
 			return time.Unix(86400*int64(v.Int32()), 0).UTC().Format(time.DateOnly), nil

@@ -9,11 +9,15 @@ import (
 )
 
 // TextColumn is a column of texts.
+//
+//go:noinline
 func TextColumn(name string) Column {
 	return Column{Name: name, Kind: Text, Type: "text", node: parquet.Optional(parquet.String())}
 }
 
 // NumberColumn is a column of floats of 64 bits.
+//
+//go:noinline
 func NumberColumn(name string) Column {
 	return Column{Name: name, Kind: Number, Type: "double", node: optional(parquet.DoubleType)}
 }

@@ -131,7 +131,7 @@ func newParquetWriter(to io.Writer, columns []Column) (w *parquetWriter, err err
 	root := &ordered{Group: parquet.Group{}}
 	for i := range columns {
 		root.order = append(root.order, columns[i].Name)
-		node := columns[i].node
+		node := nodeOf(&columns[i])
 		if kind := node.Type().Kind(); kind == parquet.ByteArray {
 			node = parquet.Encoded(node, &parquet.RLEDictionary)
 		}

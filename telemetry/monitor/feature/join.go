@@ -25,12 +25,12 @@ type Join struct {
 	manifest *Manifest
 	matrix   string // the model's input that holds all features, which a request may send as it is; "": none
 	online   *Online
-	reader   Reader                            // nil where no feature is stored
-	cache    *lru.Cache[string, *cachedRecord] // nil: nothing is remembered
-	index    map[string]int                    // features by name
-	keys     map[string]entityPart             // entities' keys by the input's name
-	violated []atomic.Int64                    // by feature: values outside of its range
-	counts   []atomic.Int64                    // by view, then outcome; what is not stored counts under the last
+	reader   Reader                // nil where no feature is stored
+	cache    recordCache           // nil: nothing is remembered
+	index    map[string]int        // features by name
+	keys     map[string]entityPart // entities' keys by the input's name
+	violated []atomic.Int64        // by feature: values outside of its range
+	counts   []atomic.Int64        // by view, then outcome; what is not stored counts under the last
 }
 
 // entityPart is a part of an entity's id.
@@ -40,6 +40,14 @@ type entityPart struct{ entity, part int }
 type cachedRecord struct {
 	record Record
 	readAt time.Time
+}
+
+// recordCache is an LRU cache by the entity's id. It is an interface so that packages which
+// import this one do not compile the cache's generic methods.
+type recordCache interface {
+	Get(id string) (*cachedRecord, bool)
+	Add(id string, r *cachedRecord) (evicted bool)
+	Len() int
 }
 
 // NewJoin prepares the join of a manifest. online may be nil where no feature is stored.
@@ -70,9 +78,11 @@ func NewJoin(m *Manifest, online *Online) (*Join, error) {
 		return nil, err
 	}
 	if m.Cache.Entries > 0 && m.Cache.Stale > 0 {
-		j.cache, err = lru.New[string, *cachedRecord](m.Cache.Entries)
+		if j.cache, err = lru.New[string, *cachedRecord](m.Cache.Entries); err != nil {
+			return nil, err
+		}
 	}
-	return j, err
+	return j, nil
 }
 
 // Counts are the values so far by view and outcome; "" is the view of what is not

@@ -62,10 +62,17 @@ type Reader interface {
 // one after another tries again. All manifests of a store share one.
 type Online struct {
 	store   Store
-	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]
+	breaker breaker
 
 	reads, failures, timeouts, refused atomic.Int64
 	took                               func(time.Duration, error)
+}
+
+// breaker is gobreaker's of two steps. It is an interface so that packages which import this
+// one do not compile its generic methods.
+type breaker interface {
+	Allow() (done func(error), err error)
+	State() gobreaker.State
 }
 
 // OnlineOptions are those of NewOnline. Zero values take what stands beside each.

@@ -44,7 +44,7 @@ const (
 // layout is the schema of a version's files, and where each value of a row stands.
 type layout struct {
 	config  *Config
-	schema  *parquet.Schema
+	writer  func(to io.Writer) rowWriter
 	key     []byte
 	numbers int // features that are no strings
 	texts   int
@@ -98,9 +98,14 @@ func newLayout(c *Config) (*layout, error) {
 			return nil, err
 		}
 	}
-	l.schema = parquet.NewSchema("prediction", group)
-	for i, path := range l.schema.Columns() {
+	schema := parquet.NewSchema("prediction", group)
+	for i, path := range schema.Columns() {
 		l.at[path[0]] = i
+	}
+	l.writer = func(to io.Writer) rowWriter {
+		return parquet.NewGenericWriter[any](to, schema, parquet.Compression(&zstd.Codec{}),
+			parquet.KeyValueMetadata("weir.schema", c.Schema), parquet.KeyValueMetadata("weir.model", c.Model),
+			parquet.KeyValueMetadata("weir.version", c.Version))
 	}
 	return l, nil
 }
@@ -219,12 +224,20 @@ type file struct {
 	layout  *layout
 	path    string // when it is whole
 	out     *os.File
-	writer  *parquet.GenericWriter[any]
+	writer  rowWriter
 	written *counter
 	began   time.Time
 	rows    int
 	group   int // values of the row group
 	row     parquet.Row
+}
+
+// rowWriter is parquet-go's generic writer. It is an interface so that packages which import
+// this one do not compile the library's generic methods.
+type rowWriter interface {
+	WriteRows([]parquet.Row) (int, error)
+	Flush() error
+	Close() error
 }
 
 // counter counts the bytes that reach the disk.
@@ -247,9 +260,7 @@ func create(folder string, l *layout, now time.Time) (*file, error) {
 		return nil, err
 	}
 	f := &file{layout: l, path: path, out: out, written: &counter{out: out}, began: now}
-	f.writer = parquet.NewGenericWriter[any](f.written, l.schema, parquet.Compression(&zstd.Codec{}),
-		parquet.KeyValueMetadata("weir.schema", l.config.Schema), parquet.KeyValueMetadata("weir.model", l.config.Model),
-		parquet.KeyValueMetadata("weir.version", l.config.Version))
+	f.writer = l.writer(f.written)
 	return f, nil
 }
 
