@@ -27,7 +27,7 @@ type charges struct {
 
 // promptCost is the estimated cost of a prompt of which so many rows are in the cache already.
 func (ch *charges) promptCost(tokens, cached int) uint64 {
-	l := cost.Load{Rows: tokens - cached, Outputs: 1, Prompt: cost.Attended(cached, tokens-cached)}
+	l := cost.Load{Rows: tokens - cached, Outputs: 1, Prompt: ch.pacer.cfg.Attention.Attended(cached, tokens-cached)}
 	return uint64(ch.cost.Prices(l).Of(l))
 }
 
@@ -45,7 +45,7 @@ func (ch *charges) chargeStep(took time.Duration) {
 		if q.ended {
 			continue // its flow may be that of another tenant by now
 		}
-		spent := uint64(scale * (p.Of(q.load(q.rows)) + each))
+		spent := uint64(scale * (p.Of(q.load(q.rows, ch.pacer.cfg.Attention)) + each))
 		switch r := q.req; {
 		case q.decoding():
 			ch.waiting.Charge(r.flow, spent)

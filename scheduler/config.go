@@ -32,8 +32,9 @@ type Config struct {
 	// On fast machines the bound is lower, see maxStepRatio. Default 1 s, negative
 	// is none.
 	StepLimit time.Duration
-	RowPanel  int        // rows that the kernels take at a time: cut steps end on a whole number of them; default 4
-	Cost      cost.Prior // of a step, before any was seen
+	RowPanel  int            // rows that the kernels take at a time: cut steps end on a whole number of them; default 4
+	Cost      cost.Prior     // of a step, before any was seen
+	Attention cost.Attention // what rows attend to; nil: everything before them
 
 	// Drafts guess the next tokens of outputs by looking up what followed the
 	// last ones earlier in the sequence; the step that computes the next token

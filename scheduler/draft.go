@@ -98,12 +98,12 @@ func (d *drafter) affordable(q *sequence, n int, token time.Duration) int {
 	if !d.cost.Ready() {
 		return n
 	}
-	without := d.pacer.load.Sub(q.load(q.rows))
+	without := d.pacer.load.Sub(q.load(q.rows, d.pacer.cfg.Attention))
 	record, hope := q.record()
 	before, rate := d.cost.Estimate(d.pacer.load), record.rate(hope)
 	saved := float64(token)
 	for i := range n {
-		after := d.cost.Estimate(without.Add(q.load(q.rows + i + 1)))
+		after := d.cost.Estimate(without.Add(q.load(q.rows+i+1, d.pacer.cfg.Attention)))
 		took := float64(after - before)
 		saved *= rate
 		switch {

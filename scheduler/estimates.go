@@ -12,6 +12,7 @@ import (
 // may keep while the scheduler goes on to learn.
 type CostEstimates struct {
 	prices      cost.Prices
+	attention   cost.Attention
 	outputTimes outputTimes
 	answers     answer.Means
 	known       bool // a step was timed
@@ -30,7 +31,7 @@ func (t *CostEstimates) token() float64 {
 
 // Prompt is how long the rows of a prompt from one to another are expected to take in a machine that does nothing else.
 func (t *CostEstimates) Prompt(from, to int) time.Duration {
-	return time.Duration(t.prices.Step + t.prices.Of(cost.Load{Rows: to - from, Prompt: cost.Attended(from, to-from)}))
+	return time.Duration(t.prices.Step + t.prices.Of(cost.Load{Rows: to - from, Prompt: t.attention.Attended(from, to-from)}))
 }
 
 // Item is a request as the queue's Precheck counts it.
@@ -40,7 +41,7 @@ func (t *CostEstimates) Item(r *Request) admission.Item {
 		Choices: max(r.N, 1), Tokens: len(r.Prompt), FirstTokenBy: r.FirstTokenBy, DoneBy: r.DoneBy,
 	}
 	rows := len(r.Prompt)
-	prompt := t.prices.Step + t.prices.Of(cost.Load{Rows: rows, Outputs: 1, Prompt: cost.Attended(0, rows)})
+	prompt := t.prices.Step + t.prices.Of(cost.Load{Rows: rows, Outputs: 1, Prompt: t.attention.Attended(0, rows)})
 	output, learned := t.answers.Of(r.MaxTokens)
 	it.Work = uint64(prompt + t.token()*output*float64(it.Choices))
 	if !t.known { // the work of requests compares, but how long it takes is not known yet

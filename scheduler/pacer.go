@@ -222,8 +222,8 @@ func (p *pacer) rowsWithin(q *sequence, n int, a allowance) int {
 	if !p.limited() || n <= 0 {
 		return n
 	}
-	without := p.load.Sub(q.load(q.rows))
-	k := sort.Search(n, func(i int) bool { return p.cost.Estimate(without.Add(q.load(q.rows+i+1))) > a.time })
+	without := p.load.Sub(q.load(q.rows, p.cfg.Attention))
+	k := sort.Search(n, func(i int) bool { return p.cost.Estimate(without.Add(q.load(q.rows+i+1, p.cfg.Attention))) > a.time })
 	if k < n {
 		k = max(0, k-(p.load.Rows+k)%p.cfg.RowPanel)
 	}
@@ -233,7 +233,7 @@ func (p *pacer) rowsWithin(q *sequence, n int, a allowance) int {
 // count books n further rows of a sequence, or takes them back.
 func (p *pacer) count(q *sequence, n int) {
 	p.budget -= n
-	p.load = p.load.Sub(q.load(q.rows)).Add(q.load(q.rows + n))
+	p.load = p.load.Sub(q.load(q.rows, p.cfg.Attention)).Add(q.load(q.rows+n, p.cfg.Attention))
 	switch {
 	case !q.decoding():
 		p.prompt += n

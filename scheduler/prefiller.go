@@ -45,7 +45,7 @@ func (pf *prefiller) due(q *sequence) int64 {
 		return by
 	}
 	rows := q.pending()
-	takes := pf.cost.Estimate(cost.Load{Rows: rows, Outputs: 1, Prompt: cost.Attended(q.computed, rows)})
+	takes := pf.cost.Estimate(cost.Load{Rows: rows, Outputs: 1, Prompt: pf.cfg.Attention.Attended(q.computed, rows)})
 	if left := time.Duration(by - pf.step.began); left < takes || left > slackFactor*takes {
 		return math.MaxInt64
 	}

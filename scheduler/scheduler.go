@@ -270,7 +270,7 @@ func (s *Scheduler) Continue(id ID, choice int) {
 // CostEstimates is what the scheduler expects now.
 func (s *Scheduler) CostEstimates() CostEstimates {
 	return CostEstimates{
-		prices: s.cost.Prices(cost.Load{Rows: estimateRows, Outputs: 1}), outputTimes: s.charges.outputTimes,
+		prices: s.cost.Prices(cost.Load{Rows: estimateRows, Outputs: 1}), attention: s.cfg.Attention, outputTimes: s.charges.outputTimes,
 		answers: s.lengths.Means(), known: s.cost.Ready(),
 	}
 }

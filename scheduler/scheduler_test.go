@@ -3,6 +3,7 @@ package scheduler
 import (
 	"errors"
 	"math"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -50,7 +51,7 @@ func TestConfigDefaults(t *testing.T) {
 		OvertakeLimit: 64, PreemptLimit: 3, MinRunTokens: 8, WatermarkBlocks: 10,
 		SharePercent: [inference.NumClasses]int{0, 10, 5}, LookupMax: 4, LookupMin: 2, StepLimit: time.Second, RowPanel: 4,
 	}
-	if got != want {
+	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v\nwant %+v", got, want)
 	}
 }

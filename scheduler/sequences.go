@@ -64,14 +64,14 @@ func (q *sequence) held(blockTokens int) int {
 func (q *sequence) sizeClass() int { return bits.Len(uint(q.pending())) / 2 }
 
 // load is what the next rows of a sequence cost.
-func (q *sequence) load(rows int) cost.Load {
+func (q *sequence) load(rows int, a cost.Attention) cost.Load {
 	l := cost.Load{Rows: rows}
 	switch {
 	case rows == 0:
 	case q.decoding():
-		l.Outputs, l.Decode = rows, cost.Attended(q.computed, rows)
+		l.Outputs, l.Decode = rows, a.Attended(q.computed, rows)
 	default:
-		l.Prompt = cost.Attended(q.computed, rows)
+		l.Prompt = a.Attended(q.computed, rows)
 		if q.req.Logits == LogitsAll {
 			l.Outputs = rows
 		} else if rows == q.pending() && q.req.Logits == LogitsLast {

@@ -114,9 +114,9 @@ func (ss *shortSteps) leaveOut(r *request) (all, kept cost.Load, prompts bool) {
 			q.leftOutIn = ss.step.plans
 		default:
 			q.leftOutIn = 0
-			kept = kept.Add(q.load(1))
+			kept = kept.Add(q.load(1, ss.cfg.Attention))
 		}
-		all = all.Add(q.load(1))
+		all = all.Add(q.load(1, ss.cfg.Attention))
 	}
 	return all, kept, prompts
 }
@@ -187,7 +187,7 @@ func (ss *shortSteps) startBriefly(r *request) bool {
 	c := candidate{req: r, ids: r.Prompt, most: r.live}
 	ss.allocator.match(&c)
 	n := len(c.ids) - c.hit.Tokens
-	load := cost.Load{Rows: n, Outputs: 1, Prompt: cost.Attended(c.hit.Tokens, n)}
+	load := cost.Load{Rows: n, Outputs: 1, Prompt: ss.cfg.Attention.Attended(c.hit.Tokens, n)}
 	switch r.Logits {
 	case LogitsAll:
 		load.Outputs = n

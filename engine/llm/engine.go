@@ -132,6 +132,7 @@ func (e *Engine) build(f *gguf.File, progress func(done, total int64)) error {
 	}
 	e.opts.Scheduler.MaxModelLen = b.maxModelLen
 	e.opts.Scheduler.Cost = e.model.price(e.info.WeightBytes, e.info.Threads)
+	e.opts.Scheduler.Attention = e.model.attention()
 	e.opts.Scheduler.RowPanel = weight.PanelRows(e.cpu.Level())
 	if e.opts.Service != nil {
 		e.opts.Scheduler.Lane = e.opts.Service.Lane()

@@ -3,6 +3,7 @@ package llm
 import (
 	"cmp"
 	"errors"
+	"slices"
 	"time"
 
 	"weir/engine/gguf"
@@ -43,6 +44,29 @@ func (m *model) price(weightBytes int64, threads int) cost.Prior {
 		Output:   float64(2*m.width*m.vocab) / products,
 		Position: float64(position) / (attend * float64(threads)),
 	}
+}
+
+// attention is how far the layers see, for what rows cost: nil where all see all. Layers cost as much as their queries have values.
+func (m *model) attention() (list cost.Attention) {
+	total, some := 0, false
+	for i := range m.layers {
+		total += m.layers[i].attention.heads * m.layers[i].attention.headDim
+	}
+	for i := range m.layers {
+		a, w := &m.layers[i].attention, cost.Window{}
+		if a.reach > 0 {
+			w.Positions, some = a.reach+1, true
+		}
+		k := slices.IndexFunc(list, func(o cost.Window) bool { return o.Positions == w.Positions })
+		if k < 0 {
+			k, list = len(list), append(list, w)
+		}
+		list[k].Share += float64(a.heads*a.headDim) / float64(total)
+	}
+	if !some {
+		return nil
+	}
+	return list
 }
 
 // formKeys tells the store how to keep the keys of each layer; length is the longest sequence.

@@ -52,7 +52,7 @@ type Options struct {
 	// tokenizer's; the engine knows no text.
 	EndTokens []inference.TokenID
 
-	// Scheduler's MaxModelLen, Cost, RowPanel and Lane are set by Open.
+	// Scheduler's MaxModelLen, Cost, Attention, RowPanel and Lane are set by Open.
 	Scheduler scheduler.Config
 
 	// Speculate is the default for requests whose Speculation is unset: whether

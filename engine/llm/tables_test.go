@@ -196,3 +196,14 @@ func TestBlocksOfASequence(t *testing.T) {
 		}
 	}
 }
+
+// What rows cost counts windows by the layers that have them.
+func TestAttentionCostsItsWindows(t *testing.T) {
+	m := load(t, tiny{arch: "gemma3", layers: 7, tied: true, norms: true, post: true, edit: windowOf("gemma3", 21)}.file(t))
+	if got := m.attention().Attended(1000, 1); got < (6*21+1001)/7 || got > (6*21+1001)/7+1 {
+		t.Errorf("a row after 1000 attends to %d positions", got)
+	}
+	if load(t, tiny{arch: "llama"}.file(t)).attention() != nil {
+		t.Error("a model without windows has some")
+	}
+}

@@ -38,6 +38,36 @@ func (l Load) Sub(m Load) Load {
 // sequence attend to: each to itself and to all before it.
 func Attended(start, count int) int { return count*start + count*(count+1)/2 }
 
+// Attention is what a model's layers see: rows attend to their windows in some of the layers. nil: to everything in all of them.
+type Attention []Window
+
+// Window is how far some of the layers see.
+type Window struct {
+	Positions int     // 0 is all
+	Share     float64 // of what a position costs in all layers
+}
+
+// Attended is the number of positions that rows [start, start+count) of a sequence attend to, as many as take the same time where
+// all layers see all.
+func (a Attention) Attended(start, count int) int {
+	if a == nil {
+		return Attended(start, count)
+	}
+	sum := 0.0
+	for _, w := range a {
+		sum += w.Share * float64(w.attended(start, count))
+	}
+	return int(math.Round(sum))
+}
+
+func (w Window) attended(start, count int) int {
+	if w.Positions == 0 {
+		return Attended(start, count)
+	}
+	full := min(max(start+count-w.Positions, 0), count) // rows that see a whole window
+	return Attended(start, count-full) + full*w.Positions
+}
+
 // Prior is the shape of a step's cost before anything was observed, in any
 // unit of time: observations set the scale at once, and each ratio as soon as
 // steps differ in it. The zero value is a small model on a small machine.

@@ -241,6 +241,25 @@ func TestAttendedCountsEveryPosition(t *testing.T) {
 	}
 }
 
+// A row attends to no more than its window in the layers that have one.
+func TestWindowsBoundWhatIsAttendedTo(t *testing.T) {
+	a := Attention{{Share: 0.25}, {Positions: 7, Share: 0.5}, {Positions: 3, Share: 0.25}}
+	for start := range 20 {
+		for count := range 20 {
+			want := 0.0
+			for p := start; p < start+count; p++ {
+				want += 0.25*float64(p+1) + 0.5*float64(min(p+1, 7)) + 0.25*float64(min(p+1, 3))
+			}
+			if got := a.Attended(start, count); math.Abs(float64(got)-want) > 0.5 {
+				t.Fatalf("rows [%d, %d): %d positions, want %g", start, start+count, got, want)
+			}
+			if got := Attention(nil).Attended(start, count); got != Attended(start, count) {
+				t.Fatalf("rows [%d, %d) without windows: %d positions, want %d", start, start+count, got, Attended(start, count))
+			}
+		}
+	}
+}
+
 func TestModelDoesNotAllocate(t *testing.T) {
 	m := New(Prior{})
 	l := Load{Rows: 20, Outputs: 4, Prompt: 1000, Decode: 3000}
