@@ -24,7 +24,7 @@ type architecture struct {
 
 // architectures in the order that messages list them.
 var architectures = []architecture{
-	llama, qwen2, qwen3, qwen3moe, smollm3, mistral3, phi3, granite, gemma, gemma2, gemma3, qwen2vl, qwen3vl, olmo2, exaone4, apertus, glm4,
+	llama, qwen2, qwen3, qwen3moe, gptOSS, smollm3, mistral3, phi3, granite, gemma, gemma2, gemma3, qwen2vl, qwen3vl, olmo2, exaone4, apertus, glm4,
 	seedOSS, ernie45, internLM2, hunyuanDense, arcee, starcoder2, stableLM, commandR, cohere2,
 	bert, nomicBERT, nomicBERTMoE, jinaBERT2, modernBERT, gemmaEmbedding,
 }

@@ -224,7 +224,7 @@ func (m *model) attend(c *kernel.CPU, kv *attend.Pages, a *attention, b *batch, 
 func (m *model) look(c *kernel.CPU, kv *attend.Pages, a *attention, b *batch, r block) {
 	c.Attention(attend.Query{
 		Out: b.att, Q: r.of(b.q, a.heads*a.headDim), KV: kv.Table(a.table), Layer: a.slot, Heads: a.heads,
-		Spans: b.within(a.table, r), Scale: a.scale, Reach: a.reach, Cap: a.cap, Slopes: a.slopes,
+		Spans: b.within(a.table, r), Scale: a.scale, Reach: a.reach, Cap: a.cap, Slopes: a.slopes, Sinks: a.sinks,
 	})
 }
 

@@ -172,6 +172,9 @@ func compareLogits(t *testing.T, m *model, tokens []int32, want []float32) {
 		if m.layers[i].feed.act == vector.GELU { // of the definition; kernels take a form of it in floats
 			limit = 1e-5
 		}
+		if m.layers[i].feed.experts.clamp.Limit > 0 { // a factor of up+1 makes more of what rounding loses: llama.cpp is 1.7e-6 away
+			limit = 3e-6
+		}
 	}
 	for _, level := range levels() {
 		whole := allLogits(t, m, level, tokens, attend.KVF32, 16, len(tokens), 2)

@@ -83,6 +83,7 @@ type attentionPlan struct {
 	valuesFromKeys bool // it has no attn_v: values are what attn_k gives, before keys are normed and rotated
 	table, slot    int  // which block table names its keys and values, and its place in the pages of that, see plan.deal
 
+	sinks    presence // attn_sinks.weight
 	qkvBias  presence // attn_{q,k,v}.bias
 	oBias    presence // attn_output.bias
 	headNorm bool     // RMSNorm of each query and key head before rotation

@@ -265,6 +265,7 @@ func (l *loader) attention(a *attention, at string, h *hparams) {
 	}
 	l.norm(&a.qNorm, at+"attn_q_norm", a.rowNorm, q, h.eps)
 	l.norm(&a.kNorm, at+"attn_k_norm", a.rowNorm, kv, h.eps)
+	l.vector(&a.sinks, at+"attn_sinks.weight", a.attentionPlan.sinks, a.heads)
 	l.norm(&a.again, at+"attn_norm_2", a.attentionPlan.again, h.width, h.eps)
 }
 

@@ -59,6 +59,7 @@ type attention struct {
 	q, k, v, o   linear
 	qNorm, kNorm weight.Norm // with headNorm, [headDim]; with rowNorm, [heads*headDim] and [kvHeads*headDim]
 	again        weight.Norm
+	sinks        []float32 // [heads], see attend.Query; or nil
 }
 
 type feedForward struct {

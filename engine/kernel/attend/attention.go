@@ -63,6 +63,9 @@ type Query struct {
 	// Slopes, one per head of queries, are what a score loses for each position between the row and the key (ALiBi);
 	// nil: nothing.
 	Slopes []float32
+
+	// Sinks, one per head of queries, are scores of a position that has no value: they take from the others' weights; nil: nothing.
+	Sinks []float32
 }
 
 // Attention answers queries for one engine as a member of a pool. It is not safe

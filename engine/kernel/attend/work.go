@@ -353,6 +353,9 @@ func (w *attendWork) restore(from []float32) {
 // finish normalises the result, and rotates it back where values are rotated.
 func (w *attendWork) finish() {
 	d := w.KV.HeadDim
+	if w.Sinks != nil {
+		w.sink()
+	}
 	if w.KV.Type.rounds() {
 		w.turnBack()
 		return
@@ -363,6 +366,14 @@ func (w *attendWork) finish() {
 		for i, v := range acc {
 			out[i] = v * inverse
 		}
+	}
+}
+
+// sink adds to the sums what the heads' sinks weigh beside the top score; where that is too much for a float, nothing else counts.
+func (w *attendWork) sink() {
+	for l := range w.lanes {
+		all := &w.all[l]
+		all.Sum += vector.Exp(w.Sinks[w.head*w.group+l%w.group] - all.Top)
 	}
 }
 
