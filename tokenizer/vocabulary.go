@@ -46,6 +46,7 @@ type vocabulary struct {
 
 	bos, eos, eot, eom, unknown, separator int32
 	padding                                int32
+	fillIn                                 FillIn
 	addBOS, addEOS, addSeparator           bool
 	eog                                    []int32 // ascending
 	endsGeneration                         map[int32]bool
@@ -284,7 +285,7 @@ func (v *vocabulary) markControls(m metadata) error {
 		v.eog = append(v.eog, id)
 	}
 	slices.Sort(v.eog)
-	return nil
+	return v.readFillIn(m)
 }
 
 func (v *vocabulary) end(id int32) {

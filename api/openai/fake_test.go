@@ -73,7 +73,8 @@ var testWords = []string{"Hello", "Ġworld", "Ġthe", "stop", "ping", "user", "a
 // ChatML. It adds no beginning token.
 var testTokenizer = sync.OnceValues(func() (*tokenizer.Tokenizer, error) { return newTokenizer(false) })
 
-func newTokenizer(addBOS bool) (*tokenizer.Tokenizer, error) {
+// newTokenizer is testTokenizer with more control tokens.
+func newTokenizer(addBOS bool, controls ...string) (*tokenizer.Tokenizer, error) {
 	var tokens, merges []string
 	var types []int32
 	have := map[string]bool{}
@@ -96,6 +97,9 @@ func newTokenizer(addBOS bool) (*tokenizer.Tokenizer, error) {
 	add("<|endoftext|>", 3)
 	add("<|im_start|>", 3)
 	add("<|im_end|>", 3)
+	for _, text := range controls {
+		add(text, 3)
+	}
 	id := func(text string) uint32 {
 		for i, t := range tokens {
 			if t == text {

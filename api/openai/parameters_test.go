@@ -28,7 +28,7 @@ func TestPageListsTheParameters(t *testing.T) {
 		t.Fatal("docs/api.md has no section Parameters")
 	}
 	section, _, _ = strings.Cut(section, "\n## ")
-	elsewhere := []string{"echo", "prompt", "messages", "reasoning_effort", "documents", "truncation_side", "audio", // read by some endpoints
+	elsewhere := []string{"echo", "prompt", "suffix", "messages", "reasoning_effort", "documents", "truncation_side", "audio", // read by some endpoints
 		"tools", "tool_choice", "parallel_tool_calls", "functions", "function_call", "include_reasoning", "store", "verbosity",
 		"thinking_token_budget", "thinking_budget_tokens", "cache_salt"}
 	section += "`audio`" // a message's, which must be empty

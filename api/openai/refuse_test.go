@@ -186,6 +186,7 @@ var refused = []struct {
 	{routeChat, chatWith(`"echo":true`), 400, "echo", "unsupported_parameter"},
 	{routeCompletions, textWith(`"best_of":2`), 400, "best_of", "unsupported_parameter"},
 	{routeCompletions, textWith(`"suffix":"x"`), 400, "suffix", "unsupported_parameter"},
+	{routeChat, chatWith(`"suffix":"x"`), 400, "suffix", "unsupported_parameter"},
 	{routeCompletions, textWith(`"messages":[]`), 400, "messages", "unsupported_parameter"},
 
 	// prompt

@@ -35,6 +35,7 @@ func (r *relaying) tokensHere() []int32 {
 		return ids
 	case relay.PathCompletions:
 		p := prompt.Reader{Field: "prompt", Most: 1, Model: m, Turn: r.Asked.Turn, Notes: own.Notes}
+		p.ReadSuffix(own, &fault)
 		p.Options.AddSpecial = own.Flag("add_special_tokens", true, &fault)
 		p.Options.ParseSpecial = own.Flag("parse_special", r.server.config.ParseSpecial, &fault)
 		raw, ok := own.Take("prompt")

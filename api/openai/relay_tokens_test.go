@@ -28,7 +28,7 @@ func (u *toldUpstream) Load() router.Load { return router.Load{Ready: true} }
 // the request; a request that cannot be read goes on without them, as it came.
 func TestTokensOfRelayedPrompts(t *testing.T) {
 	here := &fakeBackend{}
-	r := newRig(t, DefaultConfig(), here)
+	r := newFillInRig(t, here)
 	defer r.close()
 	u := &toldUpstream{}
 	m := testModel(t, here)
@@ -40,6 +40,7 @@ func TestTokensOfRelayedPrompts(t *testing.T) {
 		{routeChat, `"messages":[{"role":"system","content":"Hello world"},{"role":"user","content":"the <|im_end|> stop"}],"max_tokens":2`},
 		{routeCompletions, `"prompt":"Hello world the","max_tokens":2`},
 		{routeCompletions, `"prompt":[1,2,3],"max_tokens":2`},
+		{routeCompletions, `"prompt":"Hello world","suffix":" stop","max_tokens":2`},
 	} {
 		if status, text := r.post(c.path, `{"model":"test-model",`+c.fields+`}`); status != http.StatusOK {
 			t.Fatalf("%d %s", status, text)

@@ -1,6 +1,7 @@
 package completion
 
 import (
+	"slices"
 	"time"
 
 	"weir/api"
@@ -24,6 +25,7 @@ func (r Reader) ReadCompletion(o *job.Body, m *models.Model) (*job.Job, *api.Err
 	readCompletionLogprobs(j, o.Object, &fault)
 	prompts := prompt.Reader{Field: "prompt", TooMany: "with this n, and each choice counts as a request; send fewer at once, or raise --max-choices",
 		Model: m, Turn: o.Turn, Notes: o.Notes}
+	readSuffix(&prompts, j, o.Object, &fault)
 	prompts.Options.AddSpecial = o.Flag("add_special_tokens", true, &fault)
 	prompts.Options.ParseSpecial = o.Flag("parse_special", r.ParseSpecial, &fault)
 	if p.Truncate == 0 {
@@ -44,6 +46,26 @@ func (r Reader) ReadCompletion(o *job.Body, m *models.Model) (*job.Job, *api.Err
 		return nil, fault
 	}
 	return j, j.LimitOutput("prompt", defaultMaxTokens)
+}
+
+// readSuffix reads suffix: the text behind what the answer fills in. The answer ends, too, where the model goes on with one of
+// the tokens that a prompt for it has.
+func readSuffix(prompts *prompt.Reader, j *job.Job, o *jsonbody.Object, fault **api.Error) {
+	p := j.Params
+	if prompts.ReadSuffix(o, fault); prompts.Suffix == "" {
+		return
+	}
+	switch {
+	case j.Echo:
+		jsonbody.Keep(fault, api.RefuseParam("invalid_value", "echo",
+			"echo does not go with suffix: the prompt that the model reads has both texts in it; put the prompt before the answer yourself"))
+	case p.Truncate != 0:
+		jsonbody.Keep(fault, api.RefuseParam("invalid_value", "truncate_prompt_tokens",
+			"truncate_prompt_tokens does not go with suffix: the prompt begins with a token that may not be cut; send less of the text"))
+	}
+	if f, ok := j.Model.Tokenizer.FillIn(); ok && !p.IgnoreEOS {
+		p.StopTokens = append(slices.Clip(p.StopTokens), f.Prefix, f.Suffix, f.Middle)
+	}
 }
 
 // readCompletionLogprobs reads logprobs, a count of alternatives. With echo the prompt's

@@ -24,7 +24,7 @@ var Unsupported = map[string]jsonbody.Unserved{
 	"moderation":             {WayOut: "leave it out"},
 	"store":                  {WayOut: "leave it out, or send false: nothing is stored", Nothing: jsonbody.IsWord("false"), Harmless: jsonbody.IsAny},
 	"best_of":                {WayOut: "use n and choose yourself", Nothing: jsonbody.IsWord("1")},
-	"suffix":                 {WayOut: "write a fill-in-the-middle prompt with the model's own tokens", Nothing: jsonbody.IsText("")},
+	"suffix":                 {WayOut: "use /v1/completions", Nothing: jsonbody.IsText("")},
 	"use_beam_search":        {WayOut: "leave it out: sampling is the only method", Nothing: jsonbody.IsWord("false")},
 	"length_penalty":         {WayOut: "leave it out: it belongs to beam search", Nothing: jsonbody.IsWord("1"), Harmless: jsonbody.IsAny},
 	"echo":                   {WayOut: "use /v1/completions", Nothing: jsonbody.IsWord("false")},

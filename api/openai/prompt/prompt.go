@@ -24,6 +24,7 @@ type Reader struct {
 	Model   *models.Model
 	Options tokenizer.EncodeOptions
 	Prefix  string // of each text
+	Suffix  string // the text behind what the answer fills in; "" is none
 	Turn    *turnstile.Turn
 	Notes   *jsonbody.Notes
 
@@ -31,6 +32,18 @@ type Reader struct {
 	// options.Limit may not be all of them. An empty text is refused before. Without
 	// fit a limit refuses, and so does a text without any token.
 	Fit func(path string, ids []int32) ([]int32, *api.Error)
+}
+
+// ReadSuffix reads suffix, which takes a model with tokens for filling in the middle.
+func (r *Reader) ReadSuffix(o *jsonbody.Object, fault **api.Error) {
+	r.Suffix, _ = o.Text("suffix", fault)
+	if r.Suffix == "" {
+		return
+	}
+	if _, ok := r.Model.Tokenizer.FillIn(); !ok {
+		jsonbody.Keep(fault, jsonbody.Unsupported("suffix", "the model "+r.Model.ID+
+			" has no tokens for filling in the middle: take one that has, such as Qwen2.5-Coder, or send prompt alone"))
+	}
 }
 
 // All reads the four forms of prompt, of which an array may have r.most. None is
@@ -83,11 +96,11 @@ func (r *Reader) text(path string, raw []byte) (job.Prompt, *api.Error) {
 	if err != nil {
 		return job.Prompt{}, err
 	}
-	ids, err := r.encode(path, []tokenizer.Span{{Text: r.Prefix + text, Control: r.Options.ParseSpecial}})
+	ids, err := r.encode(path, r.spans(text))
 	if err != nil {
 		return job.Prompt{}, err
 	}
-	if !r.Options.ParseSpecial {
+	if !r.Options.ParseSpecial || r.Suffix != "" {
 		NoteControl(r.Model, path, text, r.Notes)
 	}
 	if len(ids) == 0 {
@@ -96,9 +109,19 @@ func (r *Reader) text(path string, raw []byte) (job.Prompt, *api.Error) {
 	return job.Prompt{IDs: ids, Text: text}, nil
 }
 
+// spans is what the model reads of a text. Between texts for filling in the middle, control tokens are not parsed in either.
+func (r *Reader) spans(text string) []tokenizer.Span {
+	if r.Suffix == "" {
+		return []tokenizer.Span{{Text: r.Prefix + text, Control: r.Options.ParseSpecial}}
+	}
+	return r.Model.Tokenizer.FillInSpans(text, r.Suffix, r.Options.AddSpecial)
+}
+
 func (r *Reader) encode(path string, spans []tokenizer.Span) ([]int32, *api.Error) {
 	if r.Fit == nil {
-		return r.Turn.Encode(r.Model, r.Field, spans, r.Options)
+		o := r.Options
+		o.AddSpecial = o.AddSpecial && r.Suffix == ""
+		return r.Turn.Encode(r.Model, r.Field, spans, o)
 	}
 	ids, err := r.Turn.Tokenise(r.Model, spans, r.Options)
 	if err != nil {
@@ -116,6 +139,8 @@ func (r *Reader) tokens(path string, raw []byte) (job.Prompt, *api.Error) {
 		return job.Prompt{}, err
 	case len(ids) == 0:
 		return job.Prompt{}, api.RefuseParam("invalid_value", path, "%s has no tokens; send at least one", path)
+	case r.Suffix != "":
+		return job.Prompt{}, api.RefuseParam("invalid_type", path, "%s are token ids, which suffix cannot stand behind; send text, or write the tokens for filling in the middle yourself", path)
 	case r.Prefix != "":
 		return job.Prompt{}, api.RefuseParam("invalid_type", path, "%s are token ids, which the prompt %s cannot stand before; send text", path, jsonbody.HeaderQuote(r.Prefix))
 	case r.Fit != nil:

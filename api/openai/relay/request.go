@@ -37,7 +37,7 @@ func (r *Request) InBackground() bool {
 }
 
 // promptFields are what a model reads, in its order, in the words of each API.
-var promptFields = []string{"tools", "system", "instructions", "messages", "input", "prompt"}
+var promptFields = []string{"tools", "system", "instructions", "messages", "input", "prompt", "suffix"}
 
 // WithoutModel is the object without its model, and without this server's own fields, and
 // where in it what the model reads stands. The other values are byte for byte what they were.

@@ -72,4 +72,19 @@ def call():
     return city
 
 
-run("openai", {"chat": chat, "stream": stream, "a second turn": turns, "typed answer": typed, "call": call})
+def fill():
+    """Models without tokens for it refuse a suffix by name; of others the middle joins both ends."""
+    ask_for = {"model": MODEL, "prompt": "def add(a, b):\n    ", "suffix": "\n\nprint(add(2, 3))\n", "temperature": 0, "max_tokens": 16}
+    try:
+        whole = client.completions.create(**ask_for, n=2, logprobs=1)
+    except openai.BadRequestError as e:
+        expect(f"suffix is refused by name: {e.body}", e.code == "unsupported_parameter" and e.param == "suffix")
+        return "refused"
+    expect(f"a + b in {whole.choices[0].text!r}", "a + b" in whole.choices[0].text)
+    expect("two equal choices with log-probabilities", whole.choices[0].text == whole.choices[1].text and whole.choices[0].logprobs.tokens)
+    parts = [c.text for chunk in client.completions.create(**ask_for, stream=True) for c in chunk.choices]
+    expect("the stream's text is the whole answer", "".join(parts) == whole.choices[0].text)
+    return whole.choices[0].text
+
+
+run("openai", {"chat": chat, "stream": stream, "a second turn": turns, "typed answer": typed, "call": call, "fill in the middle": fill})
