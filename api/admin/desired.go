@@ -74,7 +74,7 @@ func ViewOf(r *deployment.Record, seen []deployment.Observation) DeploymentView 
 		Rollout: r.Rollout, Progress: r.Progress, Instances: orEmpty(seen), History: r.History, Created: r.Created, Changed: r.Changed, By: r.By,
 	}
 	if r.Policy != nil {
-		v.RolloutPolicy = r.Policy
+		v.RolloutPolicy = policyOf(r.Policy)
 	} else if r.Unchecked {
 		v.RolloutPolicy = deployment.UncheckedPolicy
 	}
@@ -101,6 +101,22 @@ func ViewOf(r *deployment.Record, seen []deployment.Observation) DeploymentView 
 	v.State, v.Why = r.Summarise(seen)
 	v.Why = orEmpty(v.Why)
 	return v
+}
+
+// rolloutPolicy is what a request says of a plan: no model, no versions and no id.
+type rolloutPolicy struct {
+	Steps     []rollout.Step   `json:"steps,omitempty"`
+	Sticky    rollout.Sticky   `json:"sticky,omitempty"`
+	Gates     rollout.Gates    `json:"gates,omitzero"`
+	CopyShare float64          `json:"copy_share,omitempty"`
+	Golden    []rollout.Golden `json:"golden,omitempty"`
+	Unchecked bool             `json:"unchecked,omitempty"`
+	Goal      *rollout.Goal    `json:"goal,omitempty"`
+	Compare   bool             `json:"compare,omitempty"`
+}
+
+func policyOf(p *rollout.Plan) rolloutPolicy {
+	return rolloutPolicy{p.Steps, p.Sticky, p.Gates, p.CopyShare, p.Golden, p.Unchecked, p.Goal, p.Compare}
 }
 
 // affinityOf is a placement's affinity in the words of the request; nil: none.

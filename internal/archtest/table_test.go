@@ -22,6 +22,7 @@ var table = []folder{
 		"api", "configs", "engine", "internal", "kvcache", "router", "scheduler", "telemetry", "tokenizer",
 	}, third: []string{zap, grpc}},
 	{path: "internal/server/classical", own: []string{"engine/classic", "internal/inference", "router/versions"}},
+	{path: "internal/server/deployed", own: []string{"configs", "router/deployment", "router/registry"}},
 	{path: "internal/server/folder", own: []string{"configs", "engine/gguf", "internal/console", "internal/unit", "internal/server/state", "internal/store", "router/registry", "telemetry/audit"}},
 	{path: "internal/server/hooks", own: []string{
 		"api", "configs", "internal/inference", "internal/server/state", "internal/store", "router", "scheduler/admission", "telemetry",

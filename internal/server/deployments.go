@@ -1,10 +1,10 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -12,10 +12,9 @@ import (
 	"go.uber.org/zap"
 
 	"weir/api/admin"
-	"weir/configs"
+	"weir/internal/server/deployed"
 	"weir/internal/server/state"
 	"weir/router/deployment"
-	"weir/router/registry"
 	"weir/router/rollout"
 	"weir/telemetry"
 	"weir/telemetry/audit"
@@ -31,11 +30,8 @@ type deployments struct {
 	ended    sync.WaitGroup
 	pulls    chan struct{} // places of versions that are brought in
 
-	mu       sync.Mutex
-	held     map[string]*registry.Held         // versions whose files stay, by digest
-	made     map[string]map[string]madeVersion // by model and label
-	followed map[string]int64                  // the last place of rollouts that was taken, by id
-	stocked  map[string][]deployment.Revision  // by model
+	versions *deployed.Versions
+	followed places
 }
 
 // deploymentRecords are the deployments in the store, and what servers observe of them.
@@ -44,12 +40,6 @@ type deploymentRecords interface {
 	// NoteDeployment is ChangeDeployment with an entry in the audit log, both or neither. f gets the last generation of a record that was deleted, too.
 	NoteDeployment(ctx context.Context, model string, f func(old *deployment.Record, last int64) (*deployment.Record, *audit.Change, error)) error
 	ObservationsOf(ctx context.Context, model string) ([]deployment.Observation, error)
-}
-
-// madeVersion is a version whose files are here.
-type madeVersion struct {
-	record configs.ServedModel
-	digest string
 }
 
 const (
@@ -66,8 +56,7 @@ func newDeployments(s *Server) *deployments {
 		return nil
 	}
 	d := &deployments{
-		s: s, kept: s.store.Deployments, pulls: make(chan struct{}, pullsAtOnce), held: make(map[string]*registry.Held), made: make(map[string]map[string]madeVersion), followed: make(map[string]int64),
-		stocked: make(map[string][]deployment.Revision),
+		s: s, kept: s.store.Deployments, pulls: make(chan struct{}, pullsAtOnce), versions: deployed.New(), followed: places{last: make(map[string]int64)},
 	}
 	d.ctx, d.over = context.WithCancel(context.Background())
 	trouble := &telemetry.LogLimiter{Every: telemetry.TroubleEvery}
@@ -160,12 +149,12 @@ func overrule(ctx context.Context, d *deployments, model string) error {
 	return err
 }
 
-// versions are what has the versions of a model here; nil: it is new.
-func (d *deployments) versions(model string) rolled { return d.s.rollouts.names.of(model) }
+// of is what has the versions of a model here; nil: it is new.
+func (d *deployments) of(model string) rolled { return d.s.rollouts.names.of(model) }
 
 // isClassic reports whether a model is a classical one.
 func (d *deployments) isClassic(model string) bool {
-	return d.s.rollouts.names.isClassic(model) || d.versions(model) == nil && slices.Contains(d.s.predictors.names(), model)
+	return d.s.rollouts.names.isClassic(model) || d.of(model) == nil && slices.Contains(d.s.predictors.names(), model)
 }
 
 // isRouted reports whether other servers compute a model.
@@ -190,64 +179,37 @@ func (d *deployments) Serves(model string) (bool, string) {
 
 // SetVersions implements deployment.Host.
 func (d *deployments) SetVersions(ctx context.Context, model string, list []deployment.Revision) error {
-	d.mu.Lock()
-	unchanged := slices.EqualFunc(d.stocked[model], list, func(a, b deployment.Revision) bool { return a.Label == b.Label && a.Digest == b.Digest })
-	var records []configs.ServedModel
-	for _, v := range list {
-		if m, ok := d.made[model][v.Label]; ok { // the others stand in the configuration
-			records = append(records, m.record)
-		}
-	}
-	d.mu.Unlock()
-	if unchanged {
+	records, changed := d.versions.Offer(model, list)
+	if !changed {
 		return nil
 	}
-	if len(list) == 0 {
-		d.withdraw(model)
+	if len(list) == 0 { // the configuration's version gets the name back
+		d.versions.Withdraw(model)
+		d.endRollouts(model, deployment.IsRollout)
+		if v := d.of(model); v != nil {
+			if err := v.withdraw(model, deploymentActor); err != nil {
+				d.s.log.Error("the version of the configuration does not answer", zap.String("model", model), zap.Error(err))
+			}
+		}
 	}
 	if !d.isRouted(model) && !d.isClassic(model) {
 		if err := d.s.languages.stock(ctx, model, records); err != nil {
 			return err
 		}
 	}
-	d.trim(model, list)
+	d.versions.Set(model, list)
 	return nil
 }
 
-// trim forgets the versions of a model that are stocked no more, and lets files go that no version is made of.
-func (d *deployments) trim(model string, list []deployment.Revision) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.stocked[model] = slices.Clone(list)
-	maps.DeleteFunc(d.made[model], func(label string, _ madeVersion) bool {
-		return !slices.ContainsFunc(list, func(v deployment.Revision) bool { return v.Label == label })
-	})
-	if len(list) == 0 {
-		delete(d.stocked, model)
-		delete(d.made, model)
-	}
-	used := make(map[string]bool)
-	for _, versions := range d.made {
-		for _, m := range versions {
-			used[m.digest] = true
-		}
-	}
-	for digest, held := range d.held {
-		if !used[digest] {
-			_ = held.Release() // its lease ends with the process at the latest
-			delete(d.held, digest)
-		}
-	}
-}
+// decides reports whether a deployment decides which version of a model answers here: then no reload moves its name.
+func (d *deployments) decides(model string) bool { return d != nil && d.versions.Decides(model) }
 
-// withdraw gives a model's name back to the version of the configuration.
-func (d *deployments) withdraw(model string) {
-	d.endRollouts(model, deployment.IsRollout)
-	if v := d.versions(model); v != nil {
-		if err := v.withdraw(model, deploymentActor); err != nil {
-			d.s.log.Error("the version of the configuration does not answer", zap.String("model", model), zap.Error(err))
-		}
+// Lacks implements deployment.Host.
+func (d *deployments) Lacks(model, label string) error {
+	if d.s.languages.isRetained(model, label) || d.s.predictors.local.IsRetained(model, label) {
+		return fmt.Errorf("the configuration of this server has the version %s of %q no more; it answers until the server restarts: list it again, or deploy another one", label, model)
 	}
+	return nil
 }
 
 // endRollouts aborts the rollouts of a model whose ids are among ids.
@@ -261,7 +223,7 @@ func (d *deployments) endRollouts(model string, ids func(id string) bool) {
 
 // Answers implements deployment.Host.
 func (d *deployments) Answers(model string) (string, bool) {
-	if v := d.versions(model); v != nil {
+	if v := d.of(model); v != nil {
 		return v.answers(model)
 	}
 	return "", false
@@ -270,7 +232,7 @@ func (d *deployments) Answers(model string) (string, bool) {
 // Activate implements deployment.Host. A rollout that an operator has started before there was the deployment ends, too.
 func (d *deployments) Activate(_ context.Context, model, label string) error {
 	d.endRollouts(model, func(string) bool { return true })
-	if v := d.versions(model); v != nil {
+	if v := d.of(model); v != nil {
 		return v.give(model, label, deploymentActor)
 	}
 	return fmt.Errorf("%w: %q", admin.ErrNoModel, model)
@@ -301,7 +263,7 @@ func (d *deployments) Check(ctx context.Context, model, stable, candidate string
 
 // KeepLoaded implements deployment.Host.
 func (d *deployments) KeepLoaded(ctx context.Context, model, label string) (func(), error) {
-	if v := d.versions(model); v != nil {
+	if v := d.of(model); v != nil {
 		return v.keep(ctx, model, label)
 	}
 	return func() {}, nil
@@ -310,17 +272,20 @@ func (d *deployments) KeepLoaded(ctx context.Context, model, label string) (func
 // Rollout implements deployment.Host.
 func (d *deployments) Rollout(ctx context.Context, p rollout.Plan, at *deployment.Progress, tell deployment.CheckProgress) (rollout.State, string, error) {
 	d.endRollouts(p.Model, func(id string) bool { return id != p.ID })
-	st, err := d.s.rollouts.status(p.ID)
-	if errors.Is(err, rollout.ErrNone) {
-		if at != nil && at.State.Over() {
-			return at.State, at.Why, nil
-		}
-		st, err = d.goOn(ctx, p, tell)
+	st, err := d.begun(ctx, p.ID)
+	switch {
+	case !errors.Is(err, rollout.ErrNone):
+	case at != nil && at.State.Over():
+		return at.State, at.Why, nil
+	case p.Stable == p.Candidate: // nothing else has answered here
+		return rollout.Promoted, "", nil
+	default:
+		st, err = d.s.rollouts.startTelling(ctx, deploymentActor, p, tell)
 	}
 	if err != nil {
 		return "", "", err
 	}
-	if at != nil && d.isNews(p.ID, at.Sequence) {
+	if at != nil && d.followed.isNews(p.ID, at.Sequence) {
 		d.s.rollouts.apply(d.s.rollouts.control.Follow(p.Model, p.ID, at.Place(), time.Now()))
 		if st, err = d.s.rollouts.status(p.ID); err != nil {
 			return "", "", err
@@ -340,29 +305,55 @@ func (d *deployments) Rollout(ctx context.Context, p rollout.Plan, at *deploymen
 	return st.State, placeOf(&st), nil
 }
 
+// places are the last ones of rollouts on all servers that were taken here, by id.
+type places struct {
+	mu   sync.Mutex
+	last map[string]int64
+}
+
 // isNews reports whether a place of a rollout is later than the last one that was taken.
-func (d *deployments) isNews(id string, sequence int64) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if sequence <= d.followed[id] {
+func (p *places) isNews(id string, sequence int64) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if sequence <= p.last[id] {
 		return false
 	}
-	d.followed[id] = sequence
+	p.last[id] = sequence
 	return true
 }
 
-// goOn starts a rollout, or goes on with what the store has of it: a process before this one may have been killed.
-func (d *deployments) goOn(ctx context.Context, p rollout.Plan, tell deployment.CheckProgress) (rollout.Status, error) {
-	key := d.s.rollouts.key(p.ID)
-	record, err := d.s.rollouts.kept.Rollout(ctx, key)
+// begun is a rollout that this server has begun, or the process before it, which may have been killed. The error is rollout.ErrNone where none
+// has. One that ended because this server left the deployment for a while has not begun.
+func (d *deployments) begun(ctx context.Context, id string) (rollout.Status, error) {
+	r := d.s.rollouts
+	if st, err := r.status(id); err == nil && !leftAlone(&st) {
+		return st, nil
+	}
+	record, err := r.kept.Rollout(ctx, r.key(id))
+	if record == nil || err != nil {
+		return rollout.Status{}, cmp.Or(err, rollout.ErrNone)
+	}
+	run, err := rollout.Restore(record, time.Now())
 	if err != nil {
 		return rollout.Status{}, err
 	}
-	if run, err := rollout.Restore(record, time.Now()); err == nil && !run.State().Over() && d.s.rollouts.others.take(ctx, key) {
-		d.s.rollouts.resume(run)
-		return d.s.rollouts.status(p.ID)
+	if st := run.Status(time.Now()); leftAlone(&st) {
+		return rollout.Status{}, rollout.ErrNone
 	}
-	return d.s.rollouts.startTelling(ctx, deploymentActor, p, tell)
+	if run.State().Over() {
+		err = r.control.Add(run)
+	} else if err = r.own(ctx, id); err == nil {
+		err = r.resume(run)
+	}
+	if err != nil {
+		return rollout.Status{}, err
+	}
+	return r.status(id)
+}
+
+// leftAlone reports whether a rollout ended on this server alone, because its deployment had no place here any more.
+func leftAlone(st *rollout.Status) bool {
+	return st.State == rollout.Aborted && len(st.Changes) > 0 && st.Changes[len(st.Changes)-1].By == deploymentActor
 }
 
 // deploymentActor is who starts rollouts and moves names for deployments.
@@ -380,9 +371,9 @@ func placeOf(st *rollout.Status) string {
 	return where
 }
 
-// moved tells the other servers of a transition of a deployment's rollout.
+// moved tells the other servers of a transition of a deployment's rollout, unless this server has only left it.
 func (d *deployments) moved(t *rollout.Transition) error {
-	if d == nil || !deployment.IsRollout(t.ID) {
+	if d == nil || !deployment.IsRollout(t.ID) || t.By == deploymentActor {
 		return nil
 	}
 	return d.follower.Moved(context.Background(), t)

@@ -114,6 +114,7 @@ func (d *deployments) Deployments(ctx context.Context) ([]admin.DeploymentView, 
 	if err != nil {
 		return nil, err
 	}
+	seen = d.here(seen)
 	byModel := make(map[string][]deployment.Observation)
 	for i := range seen {
 		byModel[seen[i].Model] = append(byModel[seen[i].Model], seen[i])
@@ -142,7 +143,24 @@ func (d *deployments) Deployment(ctx context.Context, model string) (admin.Deplo
 	if err != nil {
 		return admin.DeploymentView{}, err
 	}
-	return admin.ViewOf(&r, deployment.Await(seen, servers, model)), nil
+	return admin.ViewOf(&r, deployment.Await(d.here(seen), servers, model)), nil
+}
+
+// here tells of this server what is so now, not what it has written down last, or the process before it at its address.
+func (d *deployments) here(seen []deployment.Observation) (list []deployment.Observation) {
+	own := d.s.ports.instance()
+	for _, o := range seen {
+		if o.Instance == own {
+			now, ok := d.follower.Observed(o.Model)
+			if !ok {
+				continue
+			}
+			o = now
+			o.Answers, _ = d.Answers(o.Model)
+		}
+		list = append(list, o)
+	}
+	return list
 }
 
 // Undeploy implements admin.Deployer.

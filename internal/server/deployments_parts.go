@@ -98,11 +98,8 @@ func (d *deployments) Room(ctx context.Context, model string, r deployment.Revis
 // forecast is the memory that a version takes, by the header of its file; 0: the file is not here, or cannot be read, as its loading tells.
 func (d *deployments) forecast(ctx context.Context, model string, r *deployment.Revision) int64 {
 	l := d.s.languages
-	d.mu.Lock()
-	made, ok := d.made[model][r.Label]
-	d.mu.Unlock()
-	if ok {
-		return l.forecast(made.record)
+	if record, ok := d.versions.Record(model, r.Label); ok {
+		return l.forecast(record)
 	}
 	if record, ok := l.configuredVersion(model, r.Version); ok {
 		return l.forecast(record.Derived(r.Label, r.Resources))

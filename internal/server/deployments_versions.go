@@ -36,10 +36,11 @@ func (d *deployments) Fetch(ctx context.Context, model string, r deployment.Revi
 	case r.Version == configs.BuiltinPath:
 		return "", d.plan(configs.Deployed(model, configs.BuiltinPath, r.Label, r.Resources), "")
 	}
-	held, err := d.bring(ctx, model, &r, tell)
+	held, done, err := d.bring(ctx, model, &r, tell)
 	if err != nil {
 		return "", err
 	}
+	defer done()
 	record := configs.Deployed(model, "", r.Label, r.Resources)
 	folder.TakeVersion(&record, &held.Version)
 	return string(held.Digest), d.plan(record, string(held.Digest))
@@ -77,59 +78,45 @@ func (d *deployments) plan(record configs.ServedModel, digest string) error {
 	if err := d.s.languages.canServe(record); err != nil {
 		return err
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.made[record.Name] == nil {
-		d.made[record.Name] = make(map[string]madeVersion)
-	}
-	d.made[record.Name][record.Version] = madeVersion{record, digest}
+	d.versions.Make(record, digest)
 	return nil
 }
 
-// bring finds the files of a version, or pulls them, and compares them with their digests. They stay as long as the version
-// is stocked.
-func (d *deployments) bring(ctx context.Context, model string, r *deployment.Revision, tell func(s deployment.State, done, total int64)) (*registry.Held, error) {
+// bring finds the files of a version, or pulls them, and compares them with their digests. They stay until done is
+// called, and as long as a version is made of them.
+func (d *deployments) bring(ctx context.Context, model string, r *deployment.Revision, tell func(s deployment.State, done, total int64)) (held *registry.Held, done func(), err error) {
 	reg, err := folder.Open(d.s.config)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	reg.Actor = "deployment of " + model
 	name, err := d.find(ctx, reg, model, r, tell)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	v, err := reg.Resolve(name)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	ref, err := registry.ParseRef(name)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := folder.Servable(d.s.config, &v, ref); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if !v.Language() {
-		return nil, fmt.Errorf("%s is a classical model (%s); list it under classic in the configuration, and deploy its version by its label", name, v.Facts.Format)
+		return nil, nil, fmt.Errorf("%s is a classical model (%s); list it under classic in the configuration, and deploy its version by its label", name, v.Facts.Format)
 	}
-	d.mu.Lock()
-	held := d.held[string(v.Digest)]
-	d.mu.Unlock()
-	if held != nil {
-		return held, nil
+	if held, done := d.versions.Held(string(v.Digest)); held != nil {
+		return held, done, nil
 	}
-	held, err = reg.Load(ctx, name, func(done, total int64) { tell(deployment.Verifying, done, total) })
+	loaded, err := reg.Load(ctx, name, func(done, total int64) { tell(deployment.Verifying, done, total) })
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if other := d.held[string(held.Digest)]; other != nil { // another model has the same version
-		_ = held.Release()
-		return other, nil
-	}
-	d.held[string(held.Digest)] = held
-	return held, nil
+	held, done = d.versions.Hold(loaded)
+	return held, done, nil
 }
 
 // find is the name of a version in the models folder, into which it is pulled where it is not there.

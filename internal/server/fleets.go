@@ -31,6 +31,7 @@ type fleets struct {
 	list   []*routed       // in the file's order
 	locals []*models.Model // those that are computed here, as they were published last
 	open   bool            // there were some
+	starts bool            // the process starts: deployments and rollouts are to give names to their versions before requests see any
 	moved  map[string]move // names that a rollout or an operator has given to another version
 
 	table atomic.Pointer[map[string]*routedName] // as published last
@@ -48,7 +49,7 @@ type routed struct {
 }
 
 func newFleets(s *Server) *fleets {
-	f := &fleets{s: s, moved: make(map[string]move)}
+	f := &fleets{s: s, moved: make(map[string]move), starts: true}
 	f.table.Store(&map[string]*routedName{})
 	f.begin, f.end = background()
 	return f
@@ -185,7 +186,19 @@ func (f *fleets) publish(locals []*models.Model) error {
 		all = append(all, table[name].model(f))
 	}
 	f.table.Store(&table)
+	if f.starts {
+		return nil
+	}
 	return f.s.edge.SetModels(all...)
+}
+
+// started gives requests the models: deployments and rollouts have given names to the versions that answered before the process.
+func (f *fleets) started() error {
+	f.mu.Lock()
+	f.starts = false
+	locals := f.locals
+	f.mu.Unlock()
+	return f.publish(locals)
 }
 
 // changed logs what happened to a replica.

@@ -57,16 +57,25 @@ func (f *fleets) names() map[string]*routedName {
 		n.versions, n.entries = append(n.versions, r), append(n.entries, r.entry())
 	}
 	for name, n := range table {
-		n.answers = max(n.answers, 0)
-		if m, ok := f.moved[name]; ok {
-			if i := n.index(m.label); i >= 0 && n.versions[n.answers].label == m.over {
-				n.answers = i
-			} else {
-				delete(f.moved, name) // the configuration says something else now
-			}
-		}
+		n.answers = f.answering(name, n)
 	}
 	return table
+}
+
+// answering is the place of the version that answers for a name of a list. n has that of the configuration's choice; where it has none, the first
+// version is. The caller holds mu.
+func (f *fleets) answering(name string, n *routedName) int {
+	choice := max(n.answers, 0)
+	m, ok := f.moved[name]
+	decided := f.s.deployments.decides(name)
+	if before := (*f.table.Load())[name]; !ok && decided && before != nil {
+		m, ok = move{label: before.versions[before.answers].label}, true
+	}
+	if i := n.index(m.label); ok && i >= 0 && (decided || n.versions[choice].label == m.over) {
+		return i
+	}
+	delete(f.moved, name) // the configuration says something else now
+	return choice
 }
 
 // order lists the names in the file's order. The caller holds mu.

@@ -41,6 +41,7 @@ type languages struct {
 	config     configs.Config        // in force, of the list
 	configured []*planned            // the configuration's
 	deployed   map[string][]*planned // those of deployments, by name
+	retained   []*planned            // that answer for deployments, and that the configuration has no more
 	table      atomic.Pointer[map[string]*served]
 }
 
@@ -179,7 +180,7 @@ func newLanguages(s *Server, budget int64) (*languages, error) {
 	l.versions = versions.New(versions.Options{
 		MaxBytes: budget, MaxWaiting: s.config.Scheduler.MaxWaiting, LoadWait: loadWait,
 		CloseWait: max(s.config.Server.ShutdownTimeout, engineTimeout), OnChange: l.changed,
-		FailureHold: failureHold, KeepLast: true,
+		FailureHold: failureHold, KeepLast: true, Decided: func(name string) bool { return s.deployments.decides(name) },
 		Remedy: "raise --model-memory-bytes, lower kv_cache_memory_bytes, unload a model or let one be loaded lazily",
 	})
 	var err error
@@ -261,7 +262,8 @@ func (l *languages) prepare(ctx context.Context, c configs.Config) (commit, aban
 		return nil, nil, console.ConfigError(err)
 	}
 	l.changing.Lock()
-	all := l.with(plan)
+	retained := l.retains(plan)
+	all := l.with(slices.Concat(plan, retained))
 	ready, drop, err := l.versions.Prepare(ctx, l.specs(all))
 	if err != nil {
 		l.changing.Unlock()
@@ -269,7 +271,7 @@ func (l *languages) prepare(ctx context.Context, c configs.Config) (commit, aban
 	}
 	commit = func() {
 		defer l.changing.Unlock()
-		l.config, l.configured = c, plan
+		l.config, l.configured, l.retained = c, plan, retained
 		if err := l.commit(all, ready); err != nil {
 			l.s.log.Error("the models were not joined to metrics and API", zap.Error(err))
 		}

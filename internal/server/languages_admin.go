@@ -9,6 +9,7 @@ import (
 
 	"weir/api/admin"
 	"weir/api/openai/models"
+	"weir/configs"
 	"weir/internal/server/state"
 	"weir/router/versions"
 )
@@ -121,8 +122,32 @@ func (l *languages) entryOf(name, label string) (*models.Model, func(), bool) {
 	return &own, lease.Release, true
 }
 
-// withdraw implements rolled: the versions of the deployment leave, and with them the name moves.
-func (l *languages) withdraw(string, string) error { return nil }
+// withdraw implements rolled. A name that the configuration does not have leaves with the versions of its deployment.
+func (l *languages) withdraw(name, by string) error {
+	choice, ok := l.choice(name)
+	if answers, _ := l.answers(name); !ok || answers == choice {
+		return nil
+	}
+	return l.give(name, choice, by)
+}
+
+// choice is the version that the configuration has for a name: the first that is not only loaded on demand of an operator, or else the first.
+func (l *languages) choice(name string) (label string, ok bool) {
+	l.changing.Lock()
+	defer l.changing.Unlock()
+	for _, p := range l.configured {
+		if p.record.Name != name {
+			continue
+		}
+		if p.record.Load != configs.LoadNever {
+			return p.label, true
+		}
+		if !ok {
+			label, ok = p.label, true
+		}
+	}
+	return label, ok
+}
 
 // give implements rolled.
 func (l *languages) give(name, label, by string) error {

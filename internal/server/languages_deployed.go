@@ -36,13 +36,38 @@ func (l *languages) stock(ctx context.Context, name string, records []configs.Se
 	if len(list) == 0 {
 		delete(l.deployed, name)
 	}
-	all := l.with(l.configured)
+	l.retained = l.retains(l.configured)
+	all := l.with(slices.Concat(l.configured, l.retained))
 	ready, _, err := l.versions.Prepare(ctx, l.specs(all))
 	if err != nil {
 		l.deployed[name] = before
 		return err
 	}
 	return l.commit(all, ready)
+}
+
+// retains are the versions that answer for deployments and that a new configuration has no more: they go on, as nothing else was asked for. The
+// caller holds changing.
+func (l *languages) retains(next []*planned) (list []*planned) {
+	for _, old := range slices.Concat(l.configured, l.retained) {
+		name := old.record.Name
+		is := func(p *planned) bool { return p.record.Name == name && p.label == old.label }
+		st, _, _ := l.versions.Answer(name)
+		if st.Label != old.label || !l.s.deployments.decides(name) || slices.ContainsFunc(next, is) || slices.ContainsFunc(l.deployed[name], is) || slices.ContainsFunc(list, is) {
+			continue
+		}
+		kept := *old
+		kept.record.Load = configs.LoadNever // the configuration's choice is one that it has
+		list = append(list, &kept)
+	}
+	return list
+}
+
+// isRetained reports whether a version goes on that the configuration has no more.
+func (l *languages) isRetained(name, label string) bool {
+	l.changing.Lock()
+	defer l.changing.Unlock()
+	return slices.ContainsFunc(l.retained, func(p *planned) bool { return p.record.Name == name && p.label == label })
 }
 
 // planDeployed looks at the file of a record, unless that was done. The caller holds changing.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"go.uber.org/zap"
 
@@ -34,6 +35,8 @@ type predictors struct {
 	lane   *classic.Lane
 	local  *classical.Models // nil until the lane is made
 	series *telemetry.Predictions
+
+	awaited atomic.Pointer[map[string]bool] // while the process starts: names that deployments and rollouts are to give to their versions
 
 	changing sync.Mutex // held while the list of models changes
 	loaded   bool       // there is a list; guarded by changing
@@ -64,7 +67,7 @@ func openPredictors(s *Server, about openai.Config) error {
 	s.closing.push("predictions", func(context.Context) error { return p.close() })
 	p.local = classical.New(classical.Options{
 		Lane: p.lane, MaxBytes: s.config.Predict.MemoryBytes, MaxWaiting: s.config.Predict.MaxWaiting, LoadWait: loadWait,
-		CloseWait: engineTimeout, OnChange: p.changed, OnNote: p.note,
+		CloseWait: engineTimeout, Decided: func(name string) bool { return s.deployments.decides(name) }, OnChange: p.changed, OnNote: p.note,
 	})
 	if p.series, err = telemetry.AddPredictions(s.metrics, p.state); err != nil {
 		return err
@@ -135,9 +138,20 @@ func (p *predictors) load(ctx context.Context, c configs.Config) error {
 	if err != nil {
 		return err
 	}
+	moved := namesInStore(ctx, p.s)
+	p.awaited.Store(&moved)
 	p.commit(commit)
 	remotes()
 	return p.enriched.check()
+}
+
+// started lets requests have names that deployments and rollouts were awaited for.
+func (p *predictors) started() { p.awaited.Store(nil) }
+
+// isAwaited reports whether a request that names no version has to come again: what answered before the process started is not known yet.
+func (p *predictors) isAwaited(name, version string) bool {
+	names := p.awaited.Load()
+	return version == "" && names != nil && (*names)[name]
 }
 
 // commit puts a list of models into force. The caller holds changing.
@@ -189,6 +203,9 @@ func (p *predictors) Find(name, version string) (router.Predictor, error) {
 
 // Acquire implements router.Predictors.
 func (p *predictors) Acquire(name, version string) (router.Predictor, router.Hold, error) {
+	if p.isAwaited(name, version) {
+		return nil, nil, fmt.Errorf("%w: the server starts, and model %q waits for the version of its deployment or rollout", inference.ErrUnavailable, name)
+	}
 	if remote := p.remotes.find(name, version); remote != nil {
 		return remote, nil, nil
 	}

@@ -74,10 +74,12 @@ func newRollouts(s *Server) (*rollouts, error) {
 }
 
 // start goes on with the rollouts that the store has, and moves all on until stop. The
-// models are loaded.
+// models of the configuration are loaded.
 func (r *rollouts) start() {
-	r.restore()
+	restored := make(chan struct{})
 	r.ended.Go(func() {
+		r.restore()
+		close(restored)
 		tick := time.NewTicker(tickEvery)
 		defer tick.Stop()
 		for {
@@ -89,7 +91,7 @@ func (r *rollouts) start() {
 					if run.State().Over() {
 						_ = r.control.Add(run) // for people to see
 					}
-					r.resume(run)
+					r.follow(run)
 				})
 			case list := <-r.changes:
 				r.apply(list)
@@ -102,7 +104,14 @@ func (r *rollouts) start() {
 		r.ended.Go(func() { r.journal.Run(r.ctx, r.changed, r.journalFailed) })
 	}
 	r.ended.Go(r.shadows.run)
+	select {
+	case <-restored:
+	case <-time.After(resumeWait): // the stable versions answer
+	}
 }
+
+// resumeWait is how long a server that starts takes no requests while rollouts load their candidates.
+const resumeWait = 10 * time.Second
 
 func (r *rollouts) stop() {
 	r.over()
@@ -174,17 +183,32 @@ func (r *rollouts) keep(t *rollout.Transition) error {
 }
 
 // save keeps where a rollout stands and what was seen of both arms. One that another server goes on with ends here: this one was taken for dead.
+// That of a deployment is every server's, and its record that of whichever process has this one's address.
 func (r *rollouts) save(id string, at time.Time) error {
 	ctx, cancel := context.WithTimeout(context.Background(), state.Timeout)
 	defer cancel()
 	err := r.journal.Save(ctx, id, at)
-	if errors.Is(err, rollout.ErrElsewhere) {
+	switch {
+	case !errors.Is(err, rollout.ErrElsewhere):
+	case deployment.IsRollout(id):
+		if err = r.own(ctx, id); err == nil {
+			err = r.journal.Save(ctx, id, at)
+		}
+	default:
 		list, _ := r.control.Decide(r.control.ModelOf(id), "abort", "server, "+err.Error(), at) // or it is over here, too
 		for i := range list {
 			r.finish(&list[i])
 		}
 	}
 	return err
+}
+
+// own makes the record of a deployment's rollout this process's, which one before it at its address has begun.
+func (r *rollouts) own(ctx context.Context, id string) error {
+	if r.others.take(ctx, r.key(id)) {
+		return nil
+	}
+	return fmt.Errorf("%w that has this one's address %s, or has had it until a moment ago: %s; it is tried again", rollout.ErrElsewhere, r.s.ports.instance(), id)
 }
 
 // key is what the store keeps a rollout under. That of a deployment runs on several servers: each keeps what it has seen,
@@ -354,6 +378,30 @@ func (r *rollouts) Kill(ctx context.Context, by string) error {
 // List implements admin.Deployments.
 func (r *rollouts) List() []rollout.Status { return r.control.List(time.Now()) }
 
+// namesInStore are the models that deployments and rollouts of the store have, or may have, given to other versions than the configuration does.
+func namesInStore(ctx context.Context, s *Server) map[string]bool {
+	names := make(map[string]bool)
+	if s.store == nil {
+		return names
+	}
+	ctx, cancel := context.WithTimeout(ctx, state.Timeout)
+	defer cancel()
+	records, err := s.deployments.kept.Deployments(ctx)
+	for i := range records {
+		names[records[i].Model] = true
+	}
+	list, failed := s.rollouts.kept.Rollouts(ctx)
+	for _, record := range list {
+		if run, err := rollout.Restore(record, time.Now()); err == nil {
+			names[run.Plan().Model] = true
+		}
+	}
+	if err := errors.Join(err, failed); err != nil {
+		s.log.Error("which names are another version's cannot be read from the store; the configuration decides until it is back", zap.Error(err))
+	}
+	return names
+}
+
 // restore goes on with what the store has: rollouts that were under way, and versions that
 // were promoted over what the configuration says.
 func (r *rollouts) restore() {
@@ -387,38 +435,40 @@ func (r *rollouts) restore() {
 		}
 	}
 	for _, run := range last {
-		r.resume(run)
+		r.follow(run)
 	}
 }
 
-// resume goes on with the last rollout of a model.
-func (r *rollouts) resume(run *rollout.Rollout) {
+// follow goes on with the last rollout of a model, or with what it has left.
+func (r *rollouts) follow(run *rollout.Rollout) {
+	p := run.Plan()
+	if run.State().Over() {
+		r.left(&p, run.State())
+		return
+	}
+	_ = r.resume(run) // which logs why not
+}
+
+// resume goes on with a rollout where it was: the stable version answers by default, whatever the configuration says.
+func (r *rollouts) resume(run *rollout.Rollout) error {
 	p := run.Plan()
 	log := r.s.log.With(zap.String("id", p.ID), zap.String("model", p.Model), zap.String("candidate", p.Candidate))
-	switch {
-	case run.State().Over():
-		r.left(&p, run.State())
-	default:
-		if err := r.complete(&p); err != nil {
-			log.Error("a rollout does not go on", zap.Error(err))
-			return
-		}
-		release, err := r.names.hold(r.ctx, p)
-		if err == nil {
-			r.holds.keep(p.ID, release)
-			err = r.control.Add(run)
-		}
-		if err == nil && !deployment.IsRollout(p.ID) {
-			err = overrule(r.ctx, r.s.deployments, p.Model)
-		}
-		if err != nil {
-			r.holds.release(p.ID)
-			log.Error("a rollout does not go on", zap.Error(err))
-			return
-		}
-		r.names.give(&p, p.Stable)
-		log.Info("a rollout goes on where it was")
+	r.names.give(&p, p.Stable)
+	release, err := r.names.hold(r.ctx, p)
+	if err == nil {
+		r.holds.keep(p.ID, release)
+		err = r.control.Add(run)
 	}
+	if err == nil && !deployment.IsRollout(p.ID) {
+		err = overrule(r.ctx, r.s.deployments, p.Model)
+	}
+	if err != nil {
+		r.holds.release(p.ID)
+		log.Error("a rollout does not go on", zap.Error(err))
+		return fmt.Errorf("the rollout %s does not go on: %w", p.ID, err)
+	}
+	log.Info("a rollout goes on where it was")
+	return nil
 }
 
 // left gives a name to the version that the last rollout of its model has left it with before the server started, unless the

@@ -46,7 +46,7 @@ func (s *Server) listen() {
 }
 
 // load reads the models and opens the API for requests, the classical ones first: they
-// take milliseconds.
+// take milliseconds. Names that deployments and rollouts in the store have moved are theirs before a request gets them.
 func (s *Server) load(ctx context.Context) error {
 	if err := s.predictors.load(ctx, s.config); err != nil {
 		return err
@@ -58,17 +58,19 @@ func (s *Server) load(ctx context.Context) error {
 	commit()
 	s.languages.start()
 	s.brownout.start(s.languages.engines)
+	say := s.announce
 	if len(s.plan) == 0 {
-		s.rollouts.start()
-		s.deployments.start()
-		return s.opened(ctx, s.openClassic)
-	}
-	if err := s.languages.load(ctx, s.plan); err != nil {
+		say = func() error { return s.classicReady(s.out) }
+	} else if err := s.languages.load(ctx, s.plan); err != nil {
 		return err
 	}
 	s.rollouts.start()
 	s.deployments.start()
-	return s.opened(ctx, s.announce)
+	s.predictors.started()
+	if err := s.fleets.started(); err != nil {
+		return err
+	}
+	return s.opened(ctx, say)
 }
 
 // opened says what is served, unless the server ends already.
@@ -97,14 +99,6 @@ func (s *Server) announce() error {
 		block.metrics = s.ports.adminURL()
 	}
 	return block.print(s.out)
-}
-
-// openClassic opens a server without a language model for requests, and says so.
-func (s *Server) openClassic() error {
-	if err := s.fleets.publish(nil); err != nil {
-		return err
-	}
-	return s.classicReady(s.out)
 }
 
 // classicReady writes one block: what is served where, and a first call.

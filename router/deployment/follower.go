@@ -22,11 +22,15 @@ type Host interface {
 	Fetch(ctx context.Context, model string, r Revision, tell func(s State, done, total int64)) (digest string, err error)
 	// SetVersions makes fetched revisions versions of the model, beside those of the configuration and in place of the list
 	// before: the first one answers where the configuration has none and none was activated. Running requests of versions that
-	// are left out end normally; such a version must be fetched again.
+	// are left out end normally; such a version must be fetched again. As long as there is such a list a reload of the configuration does not
+	// change which version answers; an empty one gives that back to the configuration.
 	SetVersions(ctx context.Context, model string, list []Revision) error
 	// Room says how much memory a revision takes here, 0 where that is not known before its files are here, and how much is free for
 	// it beside what answers here and what deployments have; limited is false where any takes.
 	Room(ctx context.Context, model string, r Revision) (needs, free int64, limited bool)
+	// Lacks says that the configuration has a version no more, which goes on all the same as long as this process does; nil: it has, or a
+	// deployment has brought the version.
+	Lacks(model, label string) error
 	// Answers is the label of the version that requests get, if there is the model.
 	Answers(model string) (label string, ok bool)
 	// Activate loads a version, unless it is there, and lets it answer. A rollout of the model is over.
@@ -54,6 +58,9 @@ const (
 	checkEvery = time.Second
 	// firstRetry is the pause after the first failure, lastRetry the longest.
 	firstRetry, lastRetry = time.Second, 30 * time.Second
+	// resumeWait is how long a server that starts is not to take requests, though the version answers that did before, so that the rollout
+	// of another one goes on from the first request.
+	resumeWait = 10 * time.Second
 	// tellEvery is how often progress is written down.
 	tellEvery = 500 * time.Millisecond
 	// storeTimeout bounds what is asked of the store.

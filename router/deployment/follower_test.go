@@ -194,6 +194,9 @@ type machine struct {
 	loaded  map[string]bool
 	loads   int
 	rolls   map[string]rollout.State
+	choice  map[string]string // what the configuration lets answer after a start, by model
+	lacks   error
+	asked   []rollout.Plan
 
 	memory int64            // 0: no limit
 	sizes  map[string]int64 // of versions, by label
@@ -237,6 +240,7 @@ func (m *machine) reset() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.stocked, m.answers, m.kept, m.loaded = make(map[string][]string), make(map[string]string), make(map[string]int), make(map[string]bool)
+	maps.Copy(m.answers, m.choice)
 }
 
 func (m *machine) fail() error {
@@ -294,6 +298,12 @@ func (m *machine) SetVersions(_ context.Context, model string, list []Revision) 
 		m.answers[model] = list[0].Label
 	}
 	return nil
+}
+
+func (m *machine) Lacks(string, string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.lacks
 }
 
 func (m *machine) Answers(model string) (string, bool) {
@@ -355,6 +365,7 @@ func (m *machine) Rollout(_ context.Context, p rollout.Plan, _ *Progress, _ Chec
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.load(p.Model, p.Candidate)
+	m.asked = append(m.asked, p)
 	if s, ok := m.rolls[p.Candidate]; ok {
 		return s, string(s), nil
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -27,6 +28,7 @@ type task struct {
 	// These belong to the goroutine.
 	made  map[string]string // digests of revisions whose files are here, by label
 	base  *Revision         // answers until the wanted one does
+	holds bool              // the host has versions of the deployment
 	warm  map[string]func() // what lets versions leave memory, by label
 	retry time.Duration
 
@@ -134,7 +136,7 @@ func (t *task) clear(ctx context.Context) {
 		t.f.options.Failed(fmt.Errorf("take the deployment of %q away: %w", t.model, err))
 	}
 	clear(t.made)
-	t.base = nil
+	t.base, t.holds = nil, false
 }
 
 func (t *task) observe(ctx context.Context, r *Record, o Observation) {
@@ -197,18 +199,18 @@ func (t *task) converge(ctx context.Context, r *Record) error {
 	} else {
 		t.observe(ctx, r, Observation{State: state, Why: where})
 	}
-	cold := t.keepWarm(ctx, r, wanted)
+	lacks := errors.Join(t.f.host.Lacks(t.model, wanted.Label), t.keepWarm(ctx, r, wanted))
 	if state == Serving && ctx.Err() == nil {
 		o := Observation{State: Serving}
-		if cold != nil {
-			o.Why = cold.Error()
+		if lacks != nil {
+			o.Why = strings.ReplaceAll(lacks.Error(), "\n", "; ")
 		}
 		t.observe(ctx, r, o)
 	}
 	return nil
 }
 
-// settle notes that the wanted version answers here.
+// settle notes that the wanted version answers here, unless servers try it still: this one has it by its configuration.
 func (t *task) settle(ctx context.Context, r *Record) error {
 	if r.IsSettled() {
 		return nil
@@ -216,6 +218,9 @@ func (t *task) settle(ctx context.Context, r *Record) error {
 	_, err := t.f.change(ctx, t.model, func(now *Record) (Record, bool) {
 		if !now.Created.Equal(r.Created) {
 			return *now, false // it was deleted, and made again
+		}
+		if p := now.Progress; p != nil && !p.State.Over() {
+			return *now, false
 		}
 		return now.Settle(r.Generation)
 	})
@@ -245,18 +250,21 @@ func (t *task) bringBase(ctx context.Context, r *Record) error {
 	if t.base != nil && t.base.Label == base.Label {
 		return nil
 	}
-	if answers, _ := t.f.host.Answers(t.model); answers == base.Label {
-		t.base = &base
-		return nil
+	answers, _ := t.f.host.Answers(t.model)
+	if answers != base.Label || !t.holds { // from now on no reload moves the name
+		if err := t.f.host.SetVersions(ctx, t.model, []Revision{base}); err != nil {
+			return err
+		}
+		t.holds = true
 	}
-	if err := t.f.host.SetVersions(ctx, t.model, []Revision{base}); err != nil {
-		return err
+	if answers != base.Label {
+		if err := t.give(ctx, r, base.Label); err != nil { // also where the configuration's choice is the wanted version
+			return err
+		}
 	}
 	t.base = &base
-	if answers, _ := t.f.host.Answers(t.model); answers == r.Wanted.Label {
-		return nil
-	}
-	return t.give(ctx, r, base.Label)
+	time.AfterFunc(resumeWait, t.begun) // what answered before does
+	return nil
 }
 
 // bring has the files of a revision here, and notes what it is.
@@ -357,6 +365,7 @@ func (t *task) setVersions(ctx context.Context, r *Record, wanted Revision, kept
 	if err := t.f.host.SetVersions(ctx, t.model, list); err != nil {
 		return err
 	}
+	t.holds = true
 	if r.IsSettled() && list[0].Label == wanted.Label {
 		t.base = nil
 	}
@@ -371,14 +380,16 @@ func (t *task) setVersions(ctx context.Context, r *Record, wanted Revision, kept
 // takeOver lets the wanted version answer, at once or by its rollout.
 func (t *task) takeOver(ctx context.Context, r *Record, wanted *Revision) (State, string, error) {
 	answers, ok := t.f.host.Answers(t.model)
-	takenBack := r.Progress != nil && r.Progress.State.Over() && r.Progress.State != rollout.Promoted
 	if r.Rollout == "" && ok && answers != wanted.Label && !r.Unchecked && !r.hasAnswered(wanted.Label) {
 		if err := t.check(ctx, r, answers, wanted.Label); err != nil {
 			return Failed, "", err
 		}
 	}
-	if r.Rollout == "" || r.IsSettled() || !ok || answers == wanted.Label && !takenBack {
+	if r.Rollout == "" || r.IsSettled() || !ok {
 		return Serving, "", t.give(ctx, r, wanted.Label)
+	}
+	if promoted := r.Progress != nil && r.Progress.State == rollout.Promoted; answers == wanted.Label && r.Settled != nil && t.base == nil && !promoted {
+		return Failed, "", fmt.Errorf("the version %s is not here, which answers what the rollout of %s leaves to it; deploy a version with the policy immediate, or bring that one back", r.Settled.Version, wanted.Version)
 	}
 	plan := *r.Policy
 	plan.ID, plan.Model, plan.Stable, plan.Candidate = r.Rollout, t.model, answers, wanted.Label
@@ -403,6 +414,7 @@ func (t *task) check(ctx context.Context, r *Record, stable, candidate string) e
 		return context.Cause(ctx)
 	}
 	defer t.f.leave()
+	t.begun() // what answers goes on
 	tell, told := t.asking(ctx, r, Observation{State: Loading, Why: "checking what version " + candidate + " answers"})
 	defer told()
 	return t.f.host.Check(ctx, t.model, stable, candidate, tell)
@@ -428,7 +440,10 @@ func (t *task) roll(ctx context.Context, r *Record, p rollout.Plan) (rollout.Sta
 		tell, told = t.asking(ctx, r, Observation{State: Loading, Why: "version " + p.Candidate})
 		defer told()
 	}
-	return t.f.host.Rollout(ctx, p, r.Progress, tell)
+	return t.f.host.Rollout(ctx, p, r.Progress, func(answered, questions int) {
+		t.begun() // what answers goes on
+		tell(answered, questions)
+	})
 }
 
 // give lets a version answer, which may have to be loaded before.

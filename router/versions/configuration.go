@@ -9,13 +9,14 @@ import (
 
 // Prepare loads what a new configuration has to have in memory and the old one had not,
 // beside what is there. commit puts the new list into force: names that it lacks are not
-// found any more, and their requests end in peace. A name moves where the configuration's
-// choice for it has changed: to the first of its versions that is not Never. abandon
-// frees what Prepare has loaded; one of the two is called, once.
+// found any more, and their requests end in peace. A name moves where the configuration chooses another
+// version for it than before, by the label: to the first of its versions that is not Never. A name that does not move has the
+// version of the same label, as the new list describes it. abandon frees what Prepare has loaded; one of the two is called, once.
 func (m *Manager) Prepare(ctx context.Context, specs []Spec) (commit, abandon func(), err error) {
 	table := make(map[string]*name)
 	var fresh []*Version
 	due := make([]*Version, len(specs)) // by spec: what is to be in memory now
+	decided := m.decided(specs)
 	m.mu.Lock()
 	for i, spec := range specs {
 		v := m.names[spec.Name].same(&spec)
@@ -36,8 +37,8 @@ func (m *Manager) Prepare(ctx context.Context, specs []Spec) (commit, abandon fu
 		}
 	}
 	for i, spec := range specs {
-		if n := table[spec.Name]; m.succeeds(spec.Name, n) && n.choice().spec.Key == spec.Key {
-			due[i] = n.choice()
+		if next := table[spec.Name].takesOver(m.names[spec.Name], m.opts.KeepLast, decided[spec.Name]); next != nil && next.spec.Key == spec.Key {
+			due[i] = next
 		}
 	}
 	m.mu.Unlock()
@@ -67,11 +68,53 @@ func (m *Manager) Prepare(ctx context.Context, specs []Spec) (commit, abandon fu
 	return func() { m.replace(table, specs, fresh) }, abandon, nil
 }
 
-// succeeds reports whether the choice for a name is new and is to take over from a version that is in memory: then it
-// is loaded and checked before, whatever it says. The caller holds mu.
-func (m *Manager) succeeds(id string, n *name) bool {
-	old := m.names[id]
-	return old != nil && old.configured != n.choice().spec.Key && old.current.state == loaded
+// decided are the names of a list whose version others than the configuration decide.
+func (m *Manager) decided(specs []Spec) map[string]bool {
+	names := make(map[string]bool)
+	for i := range specs {
+		if id := specs[i].Name; m.opts.Decided != nil && m.opts.Decided(id) {
+			names[id] = true
+		}
+	}
+	return names
+}
+
+// takesOver is the version that is to take over from one that is in memory; nil: none is. It is loaded and checked before, whatever it says. The
+// caller holds Manager.mu.
+func (n *name) takesOver(old *name, keepLast, decided bool) *Version {
+	if old == nil || old.current.state != loaded {
+		return nil
+	}
+	if next := n.successor(old, keepLast, decided); next != old.current {
+		return next
+	}
+	return nil
+}
+
+// successor is the version that answers for a name by a new list. What operators, rollouts and deployments did stays: by the label, and
+// until the configuration chooses another one, or for as long as others decide (decided).
+func (n *name) successor(old *name, keepLast, decided bool) *Version {
+	if choice := n.choice(); !decided && old.configured != choice.spec.Label {
+		return choice
+	}
+	switch next := n.like(old.current); {
+	case next != nil:
+		return next
+	case decided || keepLast:
+		return old.current
+	}
+	return n.choice()
+}
+
+// like is the version of a new list that stands for one of the list before: the same, or else the one of its label; nil: there is none.
+func (n *name) like(v *Version) *Version {
+	if v == nil || slices.Contains(n.versions, v) {
+		return v
+	}
+	if i := slices.IndexFunc(n.versions, func(o *Version) bool { return o.spec.Label == v.spec.Label }); i >= 0 {
+		return n.versions[i]
+	}
+	return nil
 }
 
 func (m *Manager) abandon(fresh []*Version) {
@@ -108,9 +151,28 @@ func (m *Manager) bring(ctx context.Context, v *Version) error {
 	return l.Load(ctx)
 }
 
+// succeed gives a name of a new list the versions that answer and answered, by those of the list before, nil for none; moved: another one
+// answers now. The caller holds Manager.mu.
+func (n *name) succeed(old *name, keepLast, decided bool) (moved bool) {
+	n.configured = n.choice().spec.Label
+	if old == nil {
+		n.current = n.choice()
+		return false
+	}
+	n.current, n.last = n.successor(old, keepLast, decided), old.last
+	if moved = n.current != old.current; moved {
+		n.last = old.current
+	}
+	if !keepLast && !slices.Contains(n.versions, n.last) {
+		n.last = nil
+	}
+	return moved
+}
+
 // replace puts a table into force.
 func (m *Manager) replace(table map[string]*name, specs []Spec, fresh []*Version) {
 	var moved []*Version
+	decided := m.decided(specs) // since Prepare a deployment may have come, or gone
 	m.mu.Lock()
 	for _, v := range fresh {
 		v.keeps -= v.spec.kept()
@@ -119,21 +181,8 @@ func (m *Manager) replace(table map[string]*name, specs []Spec, fresh []*Version
 		for i, v := range n.versions {
 			n.versions[i] = v.latest() // its files may have been read again since Prepare
 		}
-		choice := n.choice()
-		n.configured = choice.spec.Key
-		switch old := m.names[id]; {
-		case old == nil:
-			n.current = choice
-		case old.configured == choice.spec.Key && m.keeps(n, old.current): // what operators and rollouts did since stays
-			n.current, n.last = old.current, old.last
-		case old.current == choice:
-			n.current, n.last = choice, old.last
-		default:
-			n.current, n.last = choice, old.current
-			moved = append(moved, choice)
-		}
-		if !m.keeps(n, n.last) {
-			n.last = nil
+		if n.succeed(m.names[id], m.opts.KeepLast, decided[id]) {
+			moved = append(moved, n.current)
 		}
 	}
 	before := m.every()

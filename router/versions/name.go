@@ -18,7 +18,7 @@ type name struct {
 	wanted     bool       // the choice is neither Never nor a candidate
 	current    *Version   // answers
 	last       *Version   // answered before; nil: none
-	configured string     // key of the version that the configuration chose last
+	configured string     // label of the version that the configuration chose last
 }
 
 // Acquire finds the version of a name that has the label, or the one that answers where
@@ -106,11 +106,6 @@ func (n *name) same(spec *Spec) *Version {
 	return nil
 }
 
-// keeps reports whether a name may keep a version: one that the configuration lists, or any.
-func (m *Manager) keeps(n *name, v *Version) bool {
-	return m.opts.KeepLast || slices.Contains(n.versions, v)
-}
-
 // list appends a version that the configuration lists as spec, which the version does not say yet. The first that is neither Never nor a
 // candidate is the choice, or else the first.
 func (n *name) list(v *Version, spec *Spec) {
@@ -142,6 +137,10 @@ func (m *Manager) Move(ctx context.Context, model, label string) (before string,
 	if err != nil {
 		return "", err
 	}
+	return m.move(ctx, model, v)
+}
+
+func (m *Manager) move(ctx context.Context, model string, v *Version) (before string, err error) {
 	if err := m.bring(ctx, v); err != nil {
 		return "", err
 	}
@@ -190,7 +189,7 @@ func (m *Manager) Rollback(ctx context.Context, model string) (now, before strin
 	if last == nil {
 		return "", "", fmt.Errorf("%w: model %q has answered with one version only", ErrNoLast, model)
 	}
-	before, err = m.Move(ctx, model, last.spec.Label)
+	before, err = m.move(ctx, model, last) // its label may be that of the version that answers, as its record was before
 	return last.spec.Label, before, err
 }
 

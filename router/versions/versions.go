@@ -71,6 +71,9 @@ type Options struct {
 	EvictBusy bool
 	// SkipUnloaded gives requests that name no version another one where that which answers was unloaded.
 	SkipUnloaded bool
+	// Decided, if set, reports whether others than the configuration decide which version of a name answers, such as a deployment: then no new
+	// list moves the name. It must be quick and must not call the manager.
+	Decided func(name string) bool
 	// Remedy says what an operator can do where a version has no room, in the words of the settings.
 	Remedy string
 	// OnChange, if set, is called after a version was loaded or left memory, or a name was

@@ -40,6 +40,7 @@ type Options struct {
 	MaxWaiting int                              // requests that may wait for one version to load
 	LoadWait   time.Duration                    // the most that a request waits for that
 	CloseWait  time.Duration                    // what closing a version may take, once no request holds it
+	Decided    func(name string) bool           // as versions.Options has it
 	OnChange   func(versions.Change)            // is called as versions.Options says
 	OnNote     func(name, version, note string) // is called with what a user should know of a file that was loaded
 }
@@ -56,7 +57,7 @@ type Models struct {
 func New(o Options) *Models {
 	m := &Models{opts: o, versions: versions.New(versions.Options{
 		MaxBytes: o.MaxBytes, MaxWaiting: o.MaxWaiting, LoadWait: o.LoadWait, CloseWait: o.CloseWait, OnChange: o.OnChange,
-		EvictBusy: true, SkipUnloaded: true, Remedy: "raise --classic-memory-bytes or pin fewer models",
+		Decided: o.Decided, EvictBusy: true, SkipUnloaded: true, Remedy: "raise --classic-memory-bytes or pin fewer models",
 	})}
 	m.table.Store(&map[id]*Version{})
 	return m
@@ -66,8 +67,8 @@ func New(o Options) *Models {
 func (m *Models) Close() { m.versions.Close() }
 
 // Prepare loads what a new configuration has and the old one had not. commit puts the new one into force: versions that it lacks
-// are not found any more, and finish the requests that they have. abandon frees what Prepare has loaded; one of the two is
-// called, once.
+// are not found any more, and finish the requests that they have; those that answer where others decide (Options.Decided) go on. abandon frees what
+// Prepare has loaded; one of the two is called, once.
 func (m *Models) Prepare(ctx context.Context, sources []Source) (commit, abandon func(), err error) {
 	table := make(map[id]*Version, len(sources))
 	before := *m.table.Load()
@@ -79,7 +80,7 @@ func (m *Models) Prepare(ctx context.Context, sources []Source) (commit, abandon
 			continue
 		}
 		v := before[s.id()]
-		if v == nil || !reflect.DeepEqual(v.source, *s) {
+		if v == nil || v.retained || !reflect.DeepEqual(v.source, *s) {
 			v = &Version{models: m, source: *s, key: strconv.FormatInt(m.made.Add(1), 10)}
 		}
 		table[s.id()] = v
@@ -87,6 +88,7 @@ func (m *Models) Prepare(ctx context.Context, sources []Source) (commit, abandon
 	if err := errors.Join(errs...); err != nil {
 		return nil, nil, err
 	}
+	m.retain(table, before)
 	ready, abandon, err := m.versions.Prepare(ctx, specs(table))
 	if err != nil {
 		return nil, nil, fromFiles(table, err)
@@ -95,6 +97,30 @@ func (m *Models) Prepare(ctx context.Context, sources []Source) (commit, abandon
 		ready()
 		m.table.Store(&table)
 	}, abandon, nil
+}
+
+// retain adds versions that go on although the configuration has them no more.
+func (m *Models) retain(table, before map[id]*Version) {
+	for k, v := range before {
+		if table[k] != nil || m.opts.Decided == nil || !m.opts.Decided(k.name) {
+			continue
+		}
+		if st, _, ok := m.versions.Answer(k.name); !ok || st.Label != k.label {
+			continue
+		}
+		kept := v
+		if !v.retained {
+			kept = &Version{models: m, source: v.source, key: v.key, retained: true}
+			kept.about.Store(v.about.Load())
+		}
+		table[k] = kept
+	}
+}
+
+// IsRetained reports whether a version goes on that the configuration has no more.
+func (m *Models) IsRetained(name, version string) bool {
+	v := (*m.table.Load())[id{name, version}]
+	return v != nil && v.retained
 }
 
 // specs lists the versions of each name, the newest first: it answers, unless it is a candidate.
@@ -233,12 +259,14 @@ type Version struct {
 	source Source
 	key    string
 	about  atomic.Pointer[inference.Description]
+
+	retained bool // the configuration has it no more
 }
 
 func (v *Version) spec() versions.Spec {
 	k := v.source.id()
 	return versions.Spec{
-		Name: k.name, Label: k.label, Key: v.key, When: versions.Eager, Pinned: v.source.Pinned, Candidate: v.source.Candidate, Of: v,
+		Name: k.name, Label: k.label, Key: v.key, When: versions.Eager, Pinned: v.source.Pinned, Candidate: v.source.Candidate || v.retained, Of: v,
 		Open: func(context.Context) (versions.Content, error) { return v.open() },
 	}
 }

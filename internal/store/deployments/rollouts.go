@@ -58,26 +58,30 @@ func (s *Rollouts) saveRollout(ctx context.Context, tx *sql.Tx, id string, at ti
 	return err
 }
 
-// TakeRollout makes a rollout this process's, where no living one has it; false: one has, or there is no such rollout. The process that listened on
-// this one's address before is dead, whatever its lease says.
+// TakeRollout makes a rollout this process's, where no living one has it; false: one has, or there is no such rollout. The processes that listened on
+// this one's address before are dead, whatever their leases say.
 func (s *Rollouts) TakeRollout(ctx context.Context, id, instance string) (taken bool, err error) {
 	servers, err := s.records.Servers(ctx)
 	if err != nil {
 		return false, fmt.Errorf("the store of rollouts: %w", err)
 	}
-	before := ""
+	dead := []string{""} // a record of an older weir has no owner
 	for _, d := range servers {
 		if d.Instance == instance && !d.Own {
-			before = d.Owner
+			dead = append(dead, d.Owner)
 		}
 	}
-	result, err := s.db.Write.ExecContext(ctx, s.db.SQL(`UPDATE weir_rollouts SET owner = $2 WHERE id = $1
-		AND (owner IN ($2, $3, '') OR owner NOT IN (SELECT id FROM weir_owners WHERE expires > NOW))`), id, s.db.Owner(), before)
-	if err != nil {
-		return false, fmt.Errorf("the store of rollouts: %w", err)
+	for _, before := range dead {
+		result, err := s.db.Write.ExecContext(ctx, s.db.SQL(`UPDATE weir_rollouts SET owner = $2 WHERE id = $1
+			AND (owner IN ($2, $3) OR owner NOT IN (SELECT id FROM weir_owners WHERE expires > NOW))`), id, s.db.Owner(), before)
+		if err != nil {
+			return false, fmt.Errorf("the store of rollouts: %w", err)
+		}
+		if n, err := result.RowsAffected(); n > 0 || err != nil {
+			return err == nil, err
+		}
 	}
-	n, err := result.RowsAffected()
-	return n == 1, err
+	return false, nil
 }
 
 // Rollout is the record of an id; nil: there is none.

@@ -78,7 +78,14 @@ func TestARolloutHasOneProcess(t *testing.T) {
 		if _, known, err := b.FindAnswer(ctx, "k"); !known || err != nil {
 			t.Fatalf("the answers of a rollout that another process has: %v, %v", known, err)
 		}
-		take(b, "a:8000", true) // it listens where a did
+		c := openStore(t, url, opts{})
+		for _, s := range []*Store{b, c} { // b was killed, too
+			if err := s.Announce(ctx, deployment.Server{Instance: "a:8000"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		take(c, "a:8000", true) // it listens where a and b did
+		take(b, "a:8000", true)
 		save(b, nil, record(rollout.Running, `4`))
 		save(a, rollout.ErrElsewhere, record(rollout.Promoted, `5`))
 		storetest.Exec(t, b.DB, `UPDATE weir_owners SET expires = 0 WHERE id = '`+b.Owner()+`'`)
