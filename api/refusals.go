@@ -127,6 +127,7 @@ var Refusals = map[string]Refusal{
 	"unsupported_endpoint":  {http.StatusBadRequest, TypeInvalidRequest, 0},
 	"invalid_peer":          {http.StatusUnauthorized, TypeInvalidRequest, 0},
 	"kv_identity_differs":   {http.StatusConflict, TypeInvalidRequest, 0},
+	"kv_blocks_stay":        {http.StatusConflict, TypeInvalidRequest, 0},
 	"kv_blocks_busy":        {http.StatusServiceUnavailable, TypeUnavailable, time.Second},
 	"kv_blocks_unavailable": {http.StatusServiceUnavailable, TypeUnavailable, time.Second},
 }

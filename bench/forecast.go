@@ -9,6 +9,7 @@ import (
 	"weir/engine/kernel/weight"
 	"weir/engine/llm"
 	"weir/internal/roofline"
+	"weir/scheduler/cost"
 )
 
 // Cost is what a model's forward pass cannot do without, by its shape alone.
@@ -16,17 +17,37 @@ type Cost struct {
 	layers roofline.Work // of one row through every layer's matrices
 	output roofline.Work // of one row through the output matrix
 
-	kvBytes   float64 // read per position of a sequence's context
-	attention float64 // operations per row and position
+	attention []attended
+}
+
+// attended is layers that see as far as each other.
+type attended struct {
+	window  int     // positions; 0 is all
+	kvBytes float64 // read per position of a sequence's context
+	ops     float64 // per row and position
+}
+
+// of is the positions that rows [start, start+count) of a sequence attend to.
+func (a *attended) of(start, count int) float64 {
+	return float64(cost.Attention{{Positions: a.window, Share: 1}}.Attended(start, count))
+}
+
+// attendedOf is the model's layers by how far they see.
+func attendedOf(info *llm.Info) (list []attended) {
+	const products = 4 // operations: a product with the key, one with the value
+	if info.Windows == nil {
+		return []attended{{kvBytes: float64(info.KVBytesPerToken), ops: products * float64(info.Layers*info.Heads*info.HeadDim)}}
+	}
+	for _, w := range info.Windows {
+		list = append(list, attended{window: w.Positions, kvBytes: float64(w.KVBytes), ops: products * float64(w.QueryValues)})
+	}
+	return list
 }
 
 // NewCost adds up a file's matrices as they lie in memory. The embedding counts
 // where it is the output matrix, too: a row of it is all that a token reads.
 func NewCost(f *gguf.File, info llm.Info) (Cost, error) {
-	c := Cost{
-		kvBytes:   float64(info.KVBytesPerToken),
-		attention: 4 * float64(info.Layers*info.Heads*info.HeadDim), // a product with the key, one with the value
-	}
+	c := Cost{attention: attendedOf(&info)}
 	_, untied := f.Tensor("output.weight")
 	for i := range f.Tensors {
 		t := &f.Tensors[i]
@@ -76,9 +97,17 @@ func rowsOf(w roofline.Work, n int) roofline.Work {
 // Decode is one step that gives each of the sequences a token, after a context
 // of so many.
 func (c Cost) Decode(sequences, context int) roofline.Work {
-	positions := float64(sequences) * float64(context)
-	return rowsOf(c.layers, sequences).Add(rowsOf(c.output, sequences)).
-		Add(roofline.Work{Bytes: positions * c.kvBytes, FloatOps: positions * c.attention})
+	w := rowsOf(c.layers, sequences).Add(rowsOf(c.output, sequences))
+	for i := range c.attention {
+		a := &c.attention[i]
+		positions := float64(context)
+		if a.window > 0 {
+			positions = min(positions, float64(a.window))
+		}
+		positions *= float64(sequences)
+		w = w.Add(roofline.Work{Bytes: positions * a.kvBytes, FloatOps: positions * a.ops})
+	}
+	return w
 }
 
 // Prefill is a prompt of n tokens in steps of at most batch rows. Only its last
@@ -87,7 +116,9 @@ func (c Cost) Prefill(n, batch int) roofline.Work {
 	steps := (n + batch - 1) / batch
 	w := rowsOf(c.layers, n).Add(rowsOf(c.output, 1))
 	w.Bytes += float64(steps-1) * c.layers.Bytes
-	w.FloatOps += float64(n) * float64(n+1) / 2 * c.attention
+	for i := range c.attention {
+		w.FloatOps += c.attention[i].of(0, n) * c.attention[i].ops
+	}
 	return w
 }
 

@@ -13,9 +13,9 @@ import (
 
 // small is a model of one matrix per layer, in numbers that are easy to check.
 var small = Cost{
-	layers:  roofline.Work{Bytes: 600, Int8Ops: 1000},
-	output:  roofline.Work{Bytes: 400, Int8Ops: 500},
-	kvBytes: 2, attention: 3,
+	layers:    roofline.Work{Bytes: 600, Int8Ops: 1000},
+	output:    roofline.Work{Bytes: 400, Int8Ops: 500},
+	attention: []attended{{kvBytes: 2, ops: 3}},
 }
 
 func TestCostOfDecode(t *testing.T) {
@@ -95,5 +95,16 @@ func TestCostOfTheEmbeddedModel(t *testing.T) {
 	}
 	if w.Bytes < 0.5*float64(info.FileBytes) || w.Bytes > 1.2*float64(info.FileBytes) {
 		t.Errorf("%v bytes per token for a file of %d", w.Bytes, info.FileBytes)
+	}
+}
+
+// Layers with a window read no more than it.
+func TestForecastsCountWindows(t *testing.T) {
+	c := Cost{attention: []attended{{kvBytes: 2, ops: 3}, {window: 10, kvBytes: 5, ops: 7}}}
+	if w := c.Decode(2, 100); w.Bytes != 2*(100*2+10*5) || w.FloatOps != 2*(100*3+10*7) {
+		t.Errorf("two sequences after 100 tokens: %+v", w)
+	}
+	if w := c.Prefill(20, 512); w.FloatOps != 210*3+(55+10*10)*7 {
+		t.Errorf("a prompt of 20 tokens: %+v", w)
 	}
 }

@@ -191,12 +191,11 @@ func (c *snapshotCollector) Collect(ch chan<- prometheus.Metric) {
 // cacheConfig is vLLM's info series of the KV cache. Its label num_gpu_blocks,
 // which dashboards read, counts the blocks in main memory here.
 func cacheConfig(i ModelInfo) prometheus.Collector {
-	tokens := i.BlockTokens * i.KVBlocks
 	return infoGauge("vllm:cache_config_info", "Always 1; the labels describe the KV cache.", prometheus.Labels{
 		"block_size":               strconv.Itoa(i.BlockTokens),
 		"num_gpu_blocks":           strconv.Itoa(i.KVBlocks),
-		"kv_cache_size_tokens":     strconv.Itoa(tokens),
-		"kv_cache_max_concurrency": strconv.FormatFloat(float64(tokens)/float64(max(i.MaxModelLen, 1)), 'g', 4, 64),
+		"kv_cache_size_tokens":     strconv.Itoa(i.KVTokens),
+		"kv_cache_max_concurrency": strconv.FormatFloat(float64(i.KVTokens)/float64(max(i.MaxModelLen, 1)), 'g', 4, 64),
 		"cache_dtype":              i.KVType,
 		"enable_prefix_caching":    "True",
 	})

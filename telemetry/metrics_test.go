@@ -22,7 +22,7 @@ func testModel(t *testing.T) (*Metrics, *Model) {
 		t.Fatal(err)
 	}
 	model, err := m.AddModel(ModelInfo{
-		Name: "tiny", MaxModelLen: 128, BlockTokens: 16, KVBlocks: 40, KVType: "f16",
+		Name: "tiny", MaxModelLen: 128, BlockTokens: 16, KVBlocks: 40, KVTokens: 640, KVType: "f16",
 		Architecture: "llama", Digest: "d0", WeightBytes: 1000,
 	}, func() Snapshot {
 		return Snapshot{

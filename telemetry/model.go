@@ -10,6 +10,7 @@ type ModelInfo struct {
 	MaxModelLen  int    // tokens; also the last bucket of the histograms of sizes
 	BlockTokens  int
 	KVBlocks     int
+	KVTokens     int // that the cache holds of sequences of MaxModelLen
 	KVType       string
 	Architecture string
 	Digest       string

@@ -86,8 +86,8 @@ type On struct {
 // maxCatalogueBytes bounds a file.
 const maxCatalogueBytes = 1 << 20
 
-// Describe tells a GGUF file's bytes of weights and of the KV cache per token.
-type Describe func(path string) (weights, kv float64, err error)
+// Describe tells a GGUF file's bytes of weights, and of the KV cache of a sequence of so many tokens.
+type Describe func(path string) (weights float64, kv func(tokens int) float64, err error)
 
 // ReadCatalogue reads a file and what it names.
 func ReadCatalogue(path string, describe Describe) (*Catalogue, error) {
@@ -288,6 +288,9 @@ func (c *Catalogue) path(name string) string {
 }
 
 func (c *Catalogue) prepare(m *Model, describe Describe) error {
+	if err := c.lengthsOf(m); err != nil {
+		return err
+	}
 	if m.GGUF != "" {
 		weights, kv, err := describe(c.path(m.GGUF))
 		if err != nil {
@@ -296,13 +299,12 @@ func (c *Catalogue) prepare(m *Model, describe Describe) error {
 		if m.WeightsGiB == 0 {
 			m.WeightsGiB = weights / gib
 		}
-		m.KVBytes = cmp.Or(m.KVBytes, kv)
+		// what a token takes is less in long sequences, whose windows have passed: as in a request that is half done
+		tokens := max(1, int(m.Load.Prompt+m.Load.Output/2))
+		m.KVBytes = cmp.Or(m.KVBytes, kv(tokens)/float64(tokens))
 	}
 	if !(m.WeightsGiB >= 0 && m.WeightsGiB < 1e6) || !(m.KVBytes >= 0 && m.KVBytes < 1e9) {
 		return fmt.Errorf("weights of %g GiB and %g bytes of KV a token, want 0 or more", m.WeightsGiB, m.KVBytes)
-	}
-	if err := c.lengthsOf(m); err != nil {
-		return err
 	}
 	if len(m.Rates) == 0 {
 		return errors.New("no rates: say how fast it is on which instance")

@@ -417,7 +417,7 @@ func TestLengthsFromFiles(t *testing.T) {
 // The shipped example is a catalogue that can be planned.
 func TestTheExampleIsPlanned(t *testing.T) {
 	reference.Slow(t)
-	c, err := ReadCatalogue("../../configs/plan.example.yml", func(string) (float64, float64, error) { return 0, 0, errors.New("no file") })
+	c, err := ReadCatalogue("../../configs/plan.example.yml", func(string) (float64, func(int) float64, error) { return 0, nil, errors.New("no file") })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -112,7 +112,6 @@ type engineReport struct {
 	ContextLength   int      `json:"context_length"`
 	MaxModelLen     int      `json:"max_model_len"`
 	WeightBytes     int64    `json:"weight_bytes"`
-	TableBytes      int64    `json:"table_bytes,omitempty"` // of a table that stays in the file, see llm.Info
 	KVType          string   `json:"kv_cache_dtype"`
 	KVCost          *float64 `json:"kv_cache_cost_nats,omitempty"` // of q8_0; absent: not measured
 	KVBytes         int64    `json:"kv_cache_bytes"`
@@ -131,30 +130,46 @@ type engineReport struct {
 	Scores     int      `json:"scores,omitempty"`
 	Labels     []string `json:"labels,omitempty"`
 
-	gives string // what a text is answered with, of text encoders
-}
+	Windows []windowReport `json:"windows,omitempty"` // of layers that see no further; absent: all see all
 
-// printTable tells of a table that is not in memory, in models that have one.
-func (e *engineReport) printTable(row func(...string)) {
-	if e.TableBytes > 0 {
-		row("embeddings", unit.Bytes(e.TableBytes)+" stay in the file, of which each token reads a row; what is read often lies in the page cache")
-	}
+	info  llm.Info
+	gives string // what a text is answered with, of text encoders
 }
 
 func newEngineReport(i llm.Info) *engineReport {
 	r := &engineReport{
 		Architecture: i.Architecture, Layers: i.Layers, Width: i.Width, Heads: i.Heads, KVHeads: i.KVHeads,
 		HeadDim: i.HeadDim, FeedForward: i.FeedForward, VocabSize: i.VocabSize,
-		ContextLength: i.ContextLength, MaxModelLen: i.MaxModelLen, WeightBytes: i.WeightBytes, TableBytes: i.TableBytes,
+		ContextLength: i.ContextLength, MaxModelLen: i.MaxModelLen, WeightBytes: i.WeightBytes,
 		KVType: i.KVType, KVCost: i.KVCost, KVBytes: i.KVBytes, KVTokens: i.KVTokens, KVBlocks: i.KVBlocks,
 		BlockTokens: i.BlockTokens, KVBytesPerToken: i.KVBytesPerToken, Sequences: local.FullSequences(i),
-		Threads: i.Threads, Digest: i.Digest,
+		Threads: i.Threads, Digest: i.Digest, info: i,
 		Embeds: i.Embeds, Dimensions: i.Dimensions, Scores: i.Scores, Labels: i.Labels,
+	}
+	for _, w := range i.Windows {
+		if w.Positions > 0 {
+			r.Windows = append(r.Windows, windowReport{w.Positions, w.Layers})
+		}
 	}
 	if i.Embeds {
 		r.Pooling, r.gives = i.Pooling.String(), local.Gives(i)
 	}
 	return r
+}
+
+// windowReport is layers that see so many tokens, of which the KV cache keeps no more.
+type windowReport struct {
+	Tokens int `json:"tokens"`
+	Layers int `json:"layers"`
+}
+
+// kept says what layers keep, where some have windows; "" where none has.
+func (e *engineReport) kept() string {
+	var text string
+	for _, w := range e.Windows {
+		text += fmt.Sprintf("; %d of %d layers keep %d tokens", w.Layers, e.Layers, w.Tokens)
+	}
+	return text
 }
 
 type entry struct {
@@ -364,9 +379,8 @@ func (r *report) printEngine(row func(...string)) {
 		return
 	}
 	row("memory", fmt.Sprintf("%s of weights and %s of KV cache", unit.Bytes(e.WeightBytes), unit.Bytes(e.KVBytes)))
-	e.printTable(row)
-	row("kv cache", fmt.Sprintf("%d tokens in %s (%d B each): %s", e.KVTokens, e.KVType, e.KVBytesPerToken,
-		local.Sequences(e.Sequences, e.MaxModelLen)))
+	row("kv cache", fmt.Sprintf("%d tokens in %s (%d B each): %s%s", e.KVTokens, e.KVType, e.KVBytesPerToken,
+		local.Sequences(e.Sequences, e.MaxModelLen), e.kept()))
 	if e.KVCost != nil || e.KVType == attend.KVQ8.String() {
 		row("kv cost", local.ShowCacheCost(e.KVCost))
 	}

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -32,17 +31,11 @@ func main() {
 // execute runs one command line; an error is printed here and nowhere else.
 func execute(args []string, stdout, stderr io.Writer) int {
 	root := newRoot()
-	if len(args) > 1 && args[0] == "help" {
-		args = append(slices.Clone(args[1:]), "--help")
-	}
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	var opened locators
-	err := askedHelp(root, args)
-	if err == nil {
-		err = root.ExecuteContext(context.WithValue(context.Background(), locatorsKey{}, &opened))
-	}
+	err := root.ExecuteContext(context.WithValue(context.Background(), locatorsKey{}, &opened))
 	opened.release()
 	if err == nil {
 		return exitOK

@@ -158,16 +158,17 @@ func (o *planFlags) catalogue(cmd *cobra.Command) (*capacity.Catalogue, error) {
 	return c, c.Prepare(describeGGUF)
 }
 
-// describeGGUF tells how many bytes a model's weights take as weir loads them, and a token in its KV cache.
-func describeGGUF(path string) (weights, kv float64, err error) {
+// describeGGUF tells how many bytes a model's weights take as weir loads them, and a sequence in its KV cache.
+func describeGGUF(path string) (weights float64, kv func(tokens int) float64, err error) {
 	c := configs.Default()
 	c.Model.Path = path
 	r, err := inspect(c)
 	if err != nil {
-		return 0, 0, err
+		return 0, nil, err
 	}
 	if r.Engine == nil {
-		return 0, 0, fmt.Errorf("%s: %s; give weights_gib and kv_bytes_per_token instead of gguf", path, r.WhyNot)
+		return 0, nil, fmt.Errorf("%s: %s; give weights_gib and kv_bytes_per_token instead of gguf", path, r.WhyNot)
 	}
-	return float64(r.Engine.WeightBytes), float64(r.Engine.KVBytesPerToken), nil
+	info := r.Engine.info
+	return float64(info.WeightBytes), func(tokens int) float64 { return float64(info.KVSequenceBytes(tokens)) }, nil
 }

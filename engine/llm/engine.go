@@ -300,6 +300,8 @@ func (e *Engine) check(r *inference.Request) error {
 		return fmt.Errorf("%w: a constrained answer ends with an end token, and the model has none; give stop_token_ids", inference.ErrInvalid)
 	case r.MinTokens < 0:
 		return fmt.Errorf("%w: min_tokens is %d, must not be negative", inference.ErrInvalid, r.MinTokens)
+	case r.KV.DoRemoteDecode && !e.model.cacheShape.plain():
+		return e.blocksStay()
 	}
 	q := schedulerRequest(r, e.opts.Speculate)
 	e.mu.Lock()

@@ -1,6 +1,8 @@
 package llm
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"weir/engine/gguf"
@@ -37,12 +39,33 @@ type Info struct {
 	KVMeasured      time.Duration // what measuring it took of this load; 0: it was known, or it was not asked for
 	KVBlocks        int           // usable ones
 	BlockTokens     int
-	KVTokens        int // tokens that the KV cache holds
-	KVBytesPerToken int
+	KVTokens        int // tokens that the KV cache holds of sequences of MaxModelLen
+	KVBytesPerToken int // in all layers, while no window has passed it
 	KVBytes         int64
 	WeightBytes     int64 // in memory
-	TableBytes      int64 // of a table in the file of which a step reads the rows of its tokens; no part of WeightBytes
 	Threads         int
+
+	// Windows are the layers by how far they see, those that see all first; nil: not known.
+	Windows []LayerWindow
+
+	kv     cacheShape
+	kvStep int // rows
+}
+
+// LayerWindow is the layers that see as far as each other.
+type LayerWindow struct {
+	Positions   int // 0 is all
+	Layers      int
+	KVBytes     int // that these layers read of a position
+	QueryValues int // of a row, in these layers
+}
+
+// KVSequenceBytes is the memory that the KV cache takes for a sequence of so many tokens: layers with windows keep what those see.
+func (i *Info) KVSequenceBytes(tokens int) int64 {
+	if len(i.kv.Tables) == 0 || i.kv.plain() {
+		return int64(tokens) * int64(i.KVBytesPerToken)
+	}
+	return i.kv.sequenceBytes(tokens, i.kvStep)
 }
 
 // Describe reads what a file's metadata tell, and with opts the budget that
@@ -72,7 +95,8 @@ func (o *outline) describe(f *gguf.File, threads int) Info {
 		KVType:      t.String(), KVLayout: t.Layout(), KVCost: o.cacheCost, KVMeasured: o.measured, KVBlocks: s.blocks() - 1, BlockTokens: s.blockTokens(),
 		KVTokens: s.tokens(o.budget.maxModelLen, o.budget.stepRows), KVBytesPerToken: s.TokenBytes(),
 		KVBytes:     s.Bytes(),
-		WeightBytes: o.weightBytes, TableBytes: o.weights.inputs.tableBytes(), Threads: threads,
+		WeightBytes: o.weightBytes, Threads: threads,
+		Windows: o.windows(), kv: s, kvStep: o.budget.stepRows,
 	}
 	if h.embeds() {
 		o.describeEncoder(&i)
@@ -80,17 +104,40 @@ func (o *outline) describe(f *gguf.File, threads int) Info {
 	return i
 }
 
+// windows sorts the layers by how far they see.
+func (o *outline) windows() (list []LayerWindow) {
+	for i := range o.plan.layers {
+		a := &o.plan.layers[i].attention
+		w := LayerWindow{}
+		if a.reach > 0 {
+			w.Positions = a.reach + 1
+		}
+		k := slices.IndexFunc(list, func(o LayerWindow) bool { return o.Positions == w.Positions })
+		if k < 0 {
+			k, list = len(list), append(list, w)
+		}
+		own := o.budget.shape.Tables[a.table]
+		list[k].Layers++
+		list[k].KVBytes += own.TokenBytes() / own.Layers
+		list[k].QueryValues += a.heads * a.headDim
+	}
+	slices.SortFunc(list, func(a, b LayerWindow) int { return cmp.Compare(uint(a.Positions-1), uint(b.Positions-1)) }) // 0 is further than any
+	slices.Reverse(list)
+	return list
+}
+
 // describeEncoder tells what an encoder gives. It has no KV cache.
 func (o *outline) describeEncoder(i *Info) {
 	i.Embeds, i.TokenTypes = true, max(o.plan.embedding.types, 1)
+	i.Windows, i.kv = nil, cacheShape{}
 	i.KVType, i.KVLayout, i.KVBlocks, i.BlockTokens, i.KVTokens, i.KVBytesPerToken, i.KVBytes = "", "", 0, 0, 0, 0, 0
 	if i.Scores = o.plan.head.labels; i.Scores > 0 {
 		i.Labels = o.labels
 		return
 	}
 	i.Dimensions = o.width
-	for _, name := range o.plan.head.dense {
-		if t, ok := o.loader.f.Tensor(name + ".weight"); ok && len(t.Dims) == 2 {
+	for _, name := range []string{"dense_2", "dense_3"} {
+		if t, ok := o.loader.f.Tensor(name + ".weight"); ok && o.plan.head.dense && len(t.Dims) == 2 {
 			i.Dimensions = int(t.Dims[1]) //nolint:gosec // the loader has checked it
 		}
 	}

@@ -188,6 +188,9 @@ func compareLogits(t *testing.T, m *model, tokens []int32, want []float32) {
 				t.Errorf("%v, chunks of %d: other bits than whole", level, chunk)
 			}
 		}
+		if m.attention() != nil {
+			compareWindows(t, m, level, tokens)
+		}
 	}
 }
 

@@ -112,7 +112,7 @@ func readOutline(f *gguf.File, opts *Options) (*outline, error) {
 	case opts.keepAll:
 		o.plan.deal(everything)
 	default:
-		o.plan.deal(everything)
+		o.plan.deal(everything) // h.length, once the pool gives back what windows have passed
 	}
 	o.weights = o.loader.list(&o.hparams, &o.plan)
 	if o.loader.err != nil {
@@ -147,9 +147,6 @@ func (o *outline) load(progress func(done, total int64), stopped func() error) (
 	for i := range o.weights.ropes {
 		o.weights.ropes[i].prepare(o.weights.divisors)
 	}
-	if err := o.weights.inputs.open(o.loader.f); err != nil {
-		return nil, errors.Join(err, o.weights.release())
-	}
 	o.weights.fine = o.arch.encoder && o.weights.eightBits()
 	for i := range o.weights.layers {
 		o.weights.layers[i].feed.settle(o.weights.fine)
@@ -163,7 +160,7 @@ func (w *weights) eightBits() bool {
 	for i := range w.layers {
 		a, f := &w.layers[i].attention, &w.layers[i].feed
 		for _, m := range []*weight.Matrix{a.q.w, a.k.w, a.v.w, f.first()} {
-			if m != nil && m.Type != gguf.TypeQ8_0 {
+			if m.Type != gguf.TypeQ8_0 {
 				return false
 			}
 		}

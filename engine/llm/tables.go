@@ -169,6 +169,9 @@ type cacheShape struct {
 	windows []int // of Tables; 0 is none
 }
 
+// plain reports whether sequences have one block table, whose layers see all.
+func (s cacheShape) plain() bool { return len(s.windows) == 1 && s.windows[0] == 0 }
+
 // sized is the shape with a type and a size.
 func (s cacheShape) sized(t attend.KVType, blockTokens, blocks int) cacheShape {
 	return cacheShape{s.Sized(t, blockTokens, blocks), s.windows}
@@ -195,7 +198,7 @@ func (s cacheShape) fit(rows, step int) int {
 // tokens is how many tokens the store holds of sequences of so many rows.
 func (s cacheShape) tokens(rows, step int) int {
 	blocks := s.blocks() - 1
-	if len(s.windows) == 1 && s.windows[0] == 0 {
+	if s.plain() {
 		return blocks * s.blockTokens()
 	}
 	return int(int64(blocks) * int64(rows) / int64(s.need(rows, step)))

@@ -55,10 +55,11 @@ const (
 	SkipCost   = "cost"   // computing is expected to take no longer
 	SkipBusy   = "busy"   // too many fetches run
 	SkipSource = "source" // the replica failed a moment ago
+	SkipWindow = "window" // layers with windows have blocks of their own, which do not go to other replicas
 )
 
 // SkipReasons are all of them.
-var SkipReasons = []string{SkipCached, SkipCost, SkipBusy, SkipSource}
+var SkipReasons = []string{SkipCached, SkipCost, SkipBusy, SkipSource, SkipWindow}
 
 // transfers is the engine's account of fetches.
 type transfers struct {
@@ -117,6 +118,9 @@ func (e *Engine) KVIdentity() kvcache.Identity {
 // ReadBlocks copies blocks of a domain out of the cache, in the order of their hashes: up to the first that is not cached, and
 // as many as are copied between two steps at most.
 func (e *Engine) ReadBlocks(ctx context.Context, domain string, hashes []kvcache.Hash) ([]kvcache.TransferBlock, error) {
+	if !e.model.cacheShape.plain() {
+		return nil, e.blocksStay()
+	}
 	size := e.kv.PageBytes()
 	hashes = hashes[:min(len(hashes), e.windowBlocks())]
 	memory := make([]byte, len(hashes)*size) // not taken again: after ctx's end the loop may still write to it
@@ -143,6 +147,12 @@ func (e *Engine) ReadBlocks(ctx context.Context, domain string, hashes []kvcache
 	return found, nil
 }
 
+// blocksStay is why no block goes to another replica.
+func (e *Engine) blocksStay() error {
+	return fmt.Errorf("%w: layers of this model (%s) see windows or have heads of several sizes, and its KV blocks do not go to other replicas; "+
+		"compute the prompt where the answer is computed", inference.ErrInvalid, e.info.Architecture)
+}
+
 // rateTokens is the length of the prompt by which rates are told.
 const rateTokens = 1024
 
@@ -156,7 +166,7 @@ func (e *Engine) PrefillRate() float64 {
 
 // fetchRate is how many tokens a second have their blocks come from other replicas; 0: none do.
 func (e *Engine) fetchRate() float64 {
-	if e.opts.KVSource == nil {
+	if e.opts.KVSource == nil || !e.model.cacheShape.plain() {
 		return 0
 	}
 	return e.opts.KVSource.Rate() * float64(e.info.BlockTokens) / float64(e.kv.PageBytes())
@@ -185,6 +195,10 @@ type fetch struct {
 func (e *Engine) newFetch(j *job) *fetch {
 	kv := &j.req.KV
 	if e.opts.KVSource == nil || !kv.DoRemotePrefill || kv.RemoteURL == "" || len(j.chain) == 0 {
+		return nil
+	}
+	if !e.model.cacheShape.plain() {
+		e.transfers.skip(SkipWindow)
 		return nil
 	}
 	f := &fetch{e: e, job: j}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -98,6 +99,10 @@ func TestFetchedBlocksHaveTheBitsOfComputedOnes(t *testing.T) {
 				o.KVSource = far
 				near := start(t, m, o)
 				got := ask(t, near, fetched(greedy(p, 20)))
+				if !near.model.cacheShape.plain() {
+					checkBlocksStay(t, far.Engine, near, got, want)
+					return
+				}
 				if got.err != nil || !slices.Equal(got.tokens[0], want.tokens[0]) {
 					t.Errorf("%v %v, want %v", got.tokens, got.err, want.tokens)
 				}
@@ -110,6 +115,22 @@ func TestFetchedBlocksHaveTheBitsOfComputedOnes(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// checkBlocksStay checks that a model whose layers see windows neither gives blocks nor asks for any, and answers the same.
+func checkBlocksStay(t *testing.T, far, near *Engine, got, want answer) {
+	t.Helper()
+	if _, err := far.ReadBlocks(t.Context(), "", []kvcache.Hash{{1}}); !errors.Is(err, inference.ErrInvalid) || !strings.Contains(err.Error(), far.info.Architecture) {
+		t.Errorf("blocks are read: %v", err)
+	}
+	alone := greedy(prompt(7, 150), 0)
+	if alone.KV.DoRemoteDecode = true; !errors.Is(far.check(alone), inference.ErrInvalid) {
+		t.Error("a prompt is computed for another replica")
+	}
+	s := near.Stats().Transfers
+	if !slices.Equal(got.tokens[0], want.tokens[0]) || s.Blocks != 0 || s.Skipped[SkipWindow] != 1 || near.fetchRate() != 0 {
+		t.Errorf("%v, want %v; %d blocks came, %v", got.tokens, want.tokens, s.Blocks, s.Skipped)
 	}
 }
 

@@ -67,7 +67,7 @@ func classes(e *llm.Engine, live int) []telemetry.Class {
 // modelInfo describes a loaded model to the registry.
 func modelInfo(name string, i llm.Info) telemetry.ModelInfo {
 	return telemetry.ModelInfo{
-		Name: name, MaxModelLen: i.MaxModelLen, BlockTokens: i.BlockTokens, KVBlocks: i.KVBlocks,
+		Name: name, MaxModelLen: i.MaxModelLen, BlockTokens: i.BlockTokens, KVBlocks: i.KVBlocks, KVTokens: i.KVTokens,
 		KVType: i.KVType, Architecture: i.Architecture, Digest: i.Digest, WeightBytes: i.WeightBytes,
 	}
 }

@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
 
+	"weir/internal/inference"
 	"weir/kvcache"
 	"weir/router"
 )
@@ -35,7 +37,8 @@ type ask struct {
 // Cache is the prefix cache of a model.
 type Cache interface {
 	KVIdentity() kvcache.Identity
-	// ReadBlocks copies blocks up to the first that is not cached, and some at a time.
+	// ReadBlocks copies blocks up to the first that is not cached, and some at a time. An error that wraps inference.ErrInvalid says
+	// that blocks of the model go nowhere.
 	ReadBlocks(ctx context.Context, domain string, hashes []kvcache.Hash) ([]kvcache.TransferBlock, error)
 }
 
@@ -113,7 +116,11 @@ func (h *Handler) send(w http.ResponseWriter, r *http.Request, cache Cache, a *a
 	wire := http.NewResponseController(w)
 	_ = wire.SetWriteDeadline(time.Now().Add(longestAnswer)) // where it cannot be set, the server's own counts
 	blocks, err := cache.ReadBlocks(ctx, a.Domain, hashes)
-	if err != nil {
+	switch {
+	case errors.Is(err, inference.ErrInvalid):
+		refuse(w, http.StatusConflict, "kv_blocks_stay", err.Error())
+		return
+	case err != nil:
 		refuse(w, http.StatusServiceUnavailable, "kv_blocks_unavailable", err.Error())
 		return
 	}

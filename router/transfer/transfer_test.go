@@ -48,7 +48,7 @@ func newCache(blocks int) *cache {
 func (c *cache) KVIdentity() kvcache.Identity { return c.id }
 
 func (c *cache) ReadBlocks(_ context.Context, domain string, hashes []kvcache.Hash) (found []kvcache.TransferBlock, err error) {
-	if c.read++; c.read > 1 && c.err != nil {
+	if c.read++; c.err != nil && (c.read > 1 || errors.Is(c.err, inference.ErrInvalid)) {
 		return nil, c.err
 	}
 	for _, h := range hashes {
@@ -177,6 +177,7 @@ func TestWrongAnswersHaveAReason(t *testing.T) {
 		"cut":               {wrap: answer(func(b []byte) []byte { return b[:head+3*frame+50] }), blocks: 3, reason: kvcache.TransferTruncated},
 		"without an end":    {wrap: answer(func(b []byte) []byte { return b[:head+20*frame] }), blocks: 20, reason: kvcache.TransferTruncated},
 		"nothing":           {wrap: answer(func([]byte) []byte { return nil }), reason: kvcache.TransferTruncated},
+		"blocks that stay":  {cache: func(c *cache) { c.err = inference.ErrInvalid }, reason: kvcache.TransferMismatch},
 		"the cache is gone": {cache: func(c *cache) { c.err = errors.New("closing") }, blocks: 3, reason: kvcache.TransferTruncated},
 		"another model":     {cache: func(c *cache) { c.id.ModelDigest = "abd" }, reason: kvcache.TransferMismatch},
 		"another layout":    {cache: func(c *cache) { c.id.KVType = "f16" }, reason: kvcache.TransferMismatch},
