@@ -57,20 +57,6 @@ func New() *Sources {
 	return s
 }
 
-// Load reads the file of a process that listens over the defaults, without
-// environment and flags.
-func Load(path string) (Config, error) {
-	s := New()
-	if err := s.ReadFile(path); err != nil {
-		return Config{}, err
-	}
-	c, err := s.Config()
-	if err != nil {
-		return Config{}, err
-	}
-	return c, c.CheckExposure(false)
-}
-
 // Config checks the tree as a whole and returns it.
 func (s *Sources) Config() (Config, error) {
 	if err := s.config.Validate(); err != nil {

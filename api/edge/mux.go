@@ -17,7 +17,7 @@ import (
 
 // MuxConfig is what a Mux is made of.
 type MuxConfig struct {
-	Callers *tenant.Authenticator
+	Callers *tenant.Authenticator // nil: no caller is known, so that open routes alone are served
 
 	DrainRetries     bool // clients refused while the server drains should try again
 	CompressMinBytes int  // smaller responses go as they are
@@ -86,6 +86,9 @@ func (m *Mux) find(target []byte) (Protocol, Endpoint, Params) {
 // admit identifies the caller of a request and checks what its head says. look: it will be checked again, to be answered.
 func (m *Mux) admit(rt *Route, h *fasthttp.RequestHeader, peer *x509.Certificate, look bool) (c tenant.Caller, fault *api.Error, why string) {
 	if !rt.Open {
+		if m.config.Callers == nil {
+			return c, invalidKey(), ""
+		}
 		if c, fault, why = Identify(m.config.Callers, ProofOf(h, peer, look)); fault != nil {
 			return c, fault, why
 		}

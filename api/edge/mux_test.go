@@ -89,6 +89,20 @@ func newSpoken(t *testing.T) (m *Mux, a, rest *spoken) {
 	return m, a, rest
 }
 
+// TestMuxWithoutCallersIsClosed: who gives it no list of callers opens nothing by that.
+func TestMuxWithoutCallersIsClosed(t *testing.T) {
+	closed := &spoken{name: "closed", route: Route{Pattern: "/closed/{id}", Methods: []string{"GET"}, Scope: tenant.ScopeInference}}
+	open := &spoken{name: "open", all: true, route: Route{Pattern: "/open", Methods: []string{"GET"}, Open: true}, fault: &api.Error{Status: 418}}
+	m := NewMux(MuxConfig{}, closed, open)
+	for path, want := range map[string]int{"/closed/x": 401, "/open": 418} {
+		ctx := asking("GET", path, "sk-0123456789")
+		m.Handle(ctx)
+		if got := ctx.Response.StatusCode(); got != want {
+			t.Errorf("%s: %d, want %d: %s", path, got, want, ctx.Response.Body())
+		}
+	}
+}
+
 // TestMuxSaysWhatWasMeant: base URLs with /v1 twice or not at all are the commonest mistakes of clients.
 func TestMuxSaysWhatWasMeant(t *testing.T) {
 	chats := &spoken{name: "v1", route: Route{Pattern: "/v1/{id}", Methods: []string{"POST"}, Open: true}}

@@ -98,16 +98,7 @@ func DayOf(t time.Time) Day {
 	return Day(day)
 }
 
-// ParseDay reads a date such as 2026-11-22.
-func ParseDay(text string) (Day, error) {
-	t, err := time.Parse(time.DateOnly, text)
-	if err != nil {
-		return 0, fmt.Errorf("%.40q is no date; a date reads 2026-11-22", text)
-	}
-	return DayOf(t), nil
-}
-
-// String is the date as ParseDay reads it.
+// String is the date, such as 2026-11-22.
 func (d Day) String() string { return time.Unix(int64(d)*secondsPerDay, 0).UTC().Format(time.DateOnly) }
 
 // MarshalText is String, for JSON.

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -15,20 +14,14 @@ import (
 	"weir/internal/server/local"
 )
 
-// leaseVariable shortens the lease of a process's store. Most tests keep the store's own: on a busy machine a process may
-// lose a brief one while it lives.
-const leaseVariable = "WEIR_TEST_STORE_LEASE"
-
 func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) != "weir" { // a script's own variables stay
 		_ = os.Unsetenv("STATE_DIRECTORY") // the tester's own keys must not reach the tests
 		_ = os.Setenv("XDG_STATE_HOME", "/nonexistent")
 	}
 	local.CostsFolder = func() string { return "" } // nothing of the tester's is read, and processes keep nothing
-	leastFetch = 3 * time.Second
 	coldBytes = 1 << 20
-	storeLease, _ = time.ParseDuration(os.Getenv(leaseVariable)) // without it the store's own
-	_ = stdflag.Set("test.parallel", "4")                        // tests that run in parallel mostly wait, for leases; -parallel on the command line comes later
+	_ = stdflag.Set("test.parallel", "4") // tests that run in parallel mostly wait, for leases; -parallel on the command line comes later
 	testscript.Main(withCosts{m}, map[string]func(){"weir": main})
 }
 

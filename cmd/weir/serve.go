@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -75,7 +74,7 @@ func serve(ctx context.Context, read configReader, out, errs io.Writer, applied 
 		return err
 	}
 	s, err := server.New(server.Config{
-		Settings: c, Warnings: warnings, Read: read, Build: build(), LeastFetch: leastFetch, StoreLease: storeLease, Out: out, Errs: errs,
+		Settings: c, Warnings: warnings, Read: read, Build: build(), Out: out, Errs: errs,
 		Applied: func() {
 			for _, f := range applied {
 				f()
@@ -108,10 +107,3 @@ func reloadOnHangup(ctx context.Context, s *server.Server) {
 		}
 	}()
 }
-
-// leastFetch is what fetching KV blocks may take where computing them would take less; 0 is the engine's. Tests have more, on
-// busy machines.
-var leastFetch time.Duration
-
-// storeLease is how long what a process holds in the store outlives it; 0 is the store's. Tests that wait for its end have less.
-var storeLease time.Duration

@@ -159,12 +159,12 @@ func (c *tenantControl) RotateKey(ctx context.Context, by, id string, q admin.Ke
 
 // RevokeKey implements admin.Tenants.
 func (c *tenantControl) RevokeKey(ctx context.Context, by, id string) (admin.KeyView, error) {
-	if _, err := c.revoke(ctx, by, id); err != nil {
+	key, err := c.revoke(ctx, by, id)
+	if err != nil {
 		return admin.KeyView{}, keyFault(err)
 	}
 	c.seen(ctx)
-	key, err := c.chain().Find(ctx, id)
-	return viewOfKey(&key), keyFault(err)
+	return viewOfKey(&key), nil
 }
 
 // revoke ends a key, here at once.

@@ -1,9 +1,6 @@
 package chunk
 
-import (
-	"bytes"
-	"io"
-)
+import "bytes"
 
 // Lines puts a stream of server-sent events, whose servers may use all that the standard has, into one form: lines end with LF, the data of an
 // event is on one line, and there is no byte order mark. Lines of an event's data are joined by a tab in place of the standard's LF:
@@ -207,36 +204,4 @@ func (l *Lines) End() []byte {
 	l.open = l.open || last && len(l.tail) > 0 // lines that were held back follow it
 	l.close()
 	return l.out
-}
-
-// PlainLines reads a stream in the form of Lines.
-func PlainLines(from io.Reader) io.Reader { return &plainReader{from: from} }
-
-type plainReader struct {
-	from  io.Reader
-	lines Lines
-	pass  []byte // what was read of from and is not given yet
-	buf   []byte
-	err   error
-}
-
-func (r *plainReader) Read(p []byte) (int, error) {
-	for len(r.pass) == 0 {
-		if r.err != nil {
-			return 0, r.err
-		}
-		if r.buf == nil {
-			r.buf = make([]byte, 16<<10)
-		}
-		var n int
-		if n, r.err = r.from.Read(r.buf); n > 0 {
-			r.pass = r.lines.Add(r.buf[:n])
-		}
-		if r.err != nil {
-			r.pass = append(bytes.Clone(r.pass), r.lines.End()...)
-		}
-	}
-	n := copy(p, r.pass)
-	r.pass = r.pass[n:]
-	return n, nil
 }

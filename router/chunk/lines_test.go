@@ -2,11 +2,9 @@ package chunk
 
 import (
 	"bytes"
-	"io"
 	"slices"
 	"strings"
 	"testing"
-	"testing/iotest"
 )
 
 // eventsOf are the data of a stream's events by the letter of the standard's section 9.2.6, which has no limits and reads
@@ -73,11 +71,6 @@ func TestLines(t *testing.T) {
 			}
 		}
 		check(t, stream, passed(strings.Split(stream, "")...))
-		got, err := io.ReadAll(PlainLines(iotest.OneByteReader(strings.NewReader(stream))))
-		if err != nil {
-			t.Error(err)
-		}
-		check(t, stream, string(got))
 	}
 	for _, same := range []string{streams[0], "event: x\ndata: 1\n\n: beat\n\ndata: 2\n\n"} {
 		if got := passed(same); got != same {

@@ -31,18 +31,17 @@ func Example() {
 	k := keychain.Keychain{Config: c, Keys: s.Keys, Audit: s.Audit, Tenants: func(context.Context) (*tenant.Directory, error) { return tenant.NewDirectory(nil) }}
 	_, key, first, err := k.Create(ctx, "ann", keychain.Request{Tenant: "acme", Label: "laptop", Scope: "inference", Expires: "90d"})
 	fmt.Println(key.Tenant, key.Label, key.Scope, key.Expires.Sub(key.Created), first, err)
-	if _, err := k.Revoke(ctx, "ann", key.ID); err != nil {
-		fmt.Println(err)
-		return
-	}
-	key, err = k.Find(ctx, key.ID)
+	key, err = k.Revoke(ctx, "ann", key.ID)
 	fmt.Println(keychain.State(&key, key.Revoked), err)
+	found, err := k.Find(ctx, key.ID)
+	fmt.Println(found.Revoked.Equal(key.Revoked), err)
 	for e := range s.Audit.Entries(ctx, 0) {
 		fmt.Println(e.Actor, e.Action, e.Object == key.ID)
 	}
 	// Output:
 	// acme laptop inference 2160h0m0s true <nil>
 	// revoked <nil>
+	// true <nil>
 	// ann key.create true
 	// ann key.revoke true
 }

@@ -247,13 +247,17 @@ func (k *Keychain) Alter(ctx context.Context, by, id string, p Patch) (tenant.Ke
 	return next, err
 }
 
-// Revoke ends a key.
+// Revoke ends a key, and returns it as it is then. One that was revoked before keeps its time.
 func (k *Keychain) Revoke(ctx context.Context, by, id string) (tenant.Key, error) {
 	key, err := k.Find(ctx, id)
 	if err != nil {
 		return key, err
 	}
-	err = k.change(ctx, by, state.ActionKeyRevoke, &key, nil, func() error { return k.Keys.Revoke(ctx, key.ID, time.Now()) })
+	at := time.Now().UTC().Truncate(time.Microsecond) // as stores have it
+	err = k.change(ctx, by, state.ActionKeyRevoke, &key, nil, func() error { return k.Keys.Revoke(ctx, key.ID, at) })
+	if err == nil && key.Revoked.IsZero() {
+		key.Revoked = at
+	}
 	return key, err
 }
 
