@@ -121,6 +121,28 @@ func nearest(word string, names []string) []string {
 	return c.SuggestionsFor(word)
 }
 
+// elsewhere are names that other servers have for flags of weir.
+var elsewhere = map[string][]string{
+	"address": {"host", "port"}, "addr": {"host", "port"}, "bind": {"host", "port"}, "listen": {"host", "port"},
+	"ctx-size": {"max-model-len"}, "context-length": {"max-model-len"}, "num-ctx": {"max-model-len"},
+	"parallel": {"max-num-seqs"}, "gpu-memory-utilization": {"model-memory-bytes"},
+}
+
+// askedHelp refuses a word that is no verb where help is asked for: cobra shows the help of the verb before it.
+func askedHelp(root *cobra.Command, args []string) error {
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd(args...)
+	verb, rest, err := root.Find(args)
+	if err != nil || !verb.HasSubCommands() || !slices.Contains(rest, "--help") && !slices.Contains(rest, "-h") {
+		return nil //nolint:nilerr // what is wrong is said where the command line is executed
+	}
+	i := slices.IndexFunc(rest, func(word string) bool { return !strings.HasPrefix(word, "-") })
+	if i < 0 {
+		return nil
+	}
+	return knownVerb(verb, rest[i:])
+}
+
 // flagError is the error of a command line with a wrong flag, with the flag that may have been meant.
 func flagError(cmd *cobra.Command, err error) error {
 	hint := fmt.Sprintf("run %s --help for the flags", cmd.CommandPath())
@@ -132,6 +154,9 @@ func flagError(cmd *cobra.Command, err error) error {
 			}
 		})
 		near := nearest(unknown.GetSpecifiedName(), names)
+		if meant := elsewhere[unknown.GetSpecifiedName()]; len(meant) > 0 && slices.Contains(names, meant[0]) {
+			near = meant
+		}
 		switch verb, _, err := cmd.Find([]string{unknown.GetSpecifiedName()}); {
 		case err == nil && verb != cmd: // weir --version
 			hint = "run " + verb.CommandPath()

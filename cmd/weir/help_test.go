@@ -48,10 +48,22 @@ func TestTyposGetHints(t *testing.T) {
 		{"bench serv", "did you mean serve?"},
 		{"serve --xyzzy", "run weir serve --help for the flags"},
 		{"xyzzy", "run weir --help for the commands"},
+		{"xyzzy --help", "run weir --help for the commands"},
+		{"help servce", "did you mean serve?"},
+		{"keys -h creat", "did you mean create?"},
+		{"keys creat --help", "did you mean create?"},
+		{"serve --address :8000", "did you mean --host or --port?"},
+		{"serve --ctx-size 4096", "did you mean --max-model-len?"},
 	} {
 		var out, errs bytes.Buffer
 		if status := execute(strings.Fields(c.line), &out, &errs); status != exitUsage || !strings.Contains(errs.String(), c.hint) {
 			t.Errorf("weir %s: status %d, %q, want %q", c.line, status, errs.String(), c.hint)
+		}
+	}
+	for _, line := range []string{"--help", "help", "help keys", "keys create --help", "serve chat.gguf --help", "completion --help", "completion bash --help", "-h"} {
+		var out, errs bytes.Buffer
+		if status := execute(strings.Fields(line), &out, &errs); status != exitOK || !strings.Contains(out.String(), "Usage:") {
+			t.Errorf("weir %s: status %d, %q %q", line, status, out.String(), errs.String())
 		}
 	}
 }

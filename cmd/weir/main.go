@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -31,11 +32,17 @@ func main() {
 // execute runs one command line; an error is printed here and nowhere else.
 func execute(args []string, stdout, stderr io.Writer) int {
 	root := newRoot()
+	if len(args) > 1 && args[0] == "help" {
+		args = append(slices.Clone(args[1:]), "--help")
+	}
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	var opened locators
-	err := root.ExecuteContext(context.WithValue(context.Background(), locatorsKey{}, &opened))
+	err := askedHelp(root, args)
+	if err == nil {
+		err = root.ExecuteContext(context.WithValue(context.Background(), locatorsKey{}, &opened))
+	}
 	opened.release()
 	if err == nil {
 		return exitOK

@@ -173,3 +173,47 @@ func TestEarlyStoppingIsShown(t *testing.T) {
 		t.Errorf("%d: with the best iterations %s, with all %s", status, best, all)
 	}
 }
+
+// Operators move, load and unload classical models by the calls that language models have. What they have moved stays through reloads, also
+// with another record of its version.
+func TestOperatorsMoveClassicalModels(t *testing.T) {
+	t.Parallel()
+	path := treeFile(t)
+	var from servertest.Source
+	s := servertest.StartFrom(t, &from, func(c *configs.Config) { c.Classic = trees(t, path, "12", 0) })
+	for i, c := range []struct {
+		action, version string
+		status          int
+		want            string // what answers, or the error has
+	}{
+		{"rollback", "", http.StatusServiceUnavailable, "one version only"},
+		{"alias", "1", http.StatusOK, "1"},
+		{"alias", "9", http.StatusNotFound, "it has"},
+		{"rollback", "", http.StatusOK, "2"},
+		{"alias", "1", http.StatusOK, "1"},
+		{"unload", "1", http.StatusOK, "2"},
+		{"load", "1", http.StatusOK, "1"},
+	} {
+		status, _, text := s.ChangeModel(c.action, "trees", c.version)
+		if status != c.status || status != http.StatusOK && !strings.Contains(text, c.want) {
+			t.Errorf("%d, %s %s: %d %s, want %d %s", i, c.action, c.version, status, text, c.status, c.want)
+		}
+		if status == http.StatusOK {
+			if answers := scoredBy(s); answers != c.want || !strings.Contains(text, `"version": "`+c.want+`"`) {
+				t.Errorf("%d, %s %s: version %s answers, want %s: %s", i, c.action, c.version, answers, c.want, text)
+			}
+		}
+	}
+	for rows := range 3 {
+		from.Change(func(c *configs.Config) { c.Classic = trees(t, path, "12", 1000+rows) }, nil)
+		if status, body := s.Reload(); status != http.StatusOK {
+			t.Fatalf("%d %s", status, body)
+		}
+		if answers := scoredBy(s); answers != "1" {
+			t.Errorf("after reload %d version %s answers, and the name was given to 1", rows, answers)
+		}
+	}
+	if status, _, text := s.ChangeModel("load", "tres", ""); status != http.StatusNotFound || !strings.Contains(text, "trees") {
+		t.Errorf("a name that is not there: %d %s", status, text)
+	}
+}

@@ -263,7 +263,7 @@ func (f *fleets) give(name, label, by string) error {
 func (f *fleets) do(ctx context.Context, by string, c admin.ModelChange) (admin.ModelChanged, error) {
 	before, ok := f.answers(c.Name)
 	if !ok {
-		return admin.ModelChanged{}, fmt.Errorf("%w: %q", admin.ErrNoModel, c.Name)
+		return f.s.predictors.do(ctx, by, c)
 	}
 	to := c.Version
 	switch c.Action {

@@ -186,6 +186,20 @@ func (m *Models) Move(ctx context.Context, name, version string) error {
 	return err
 }
 
+// Rollback lets the version answer for a name that did before the last move.
+func (m *Models) Rollback(ctx context.Context, name string) error {
+	_, _, err := m.versions.Rollback(ctx, name)
+	return err
+}
+
+// LoadOrUnload brings one version into memory, or takes it out; of version "" that which answers.
+func (m *Models) LoadOrUnload(ctx context.Context, name, version string, load bool) error {
+	if load {
+		return m.versions.Load(ctx, name, version)
+	}
+	return m.versions.Unload(name, version)
+}
+
 // Keep holds a version in memory for a rollout until release.
 func (m *Models) Keep(ctx context.Context, name, version string) (release func(), err error) {
 	return m.versions.Keep(ctx, name, version)
