@@ -4,7 +4,6 @@ import (
 	"weir/api"
 	"weir/api/openai/prompt"
 	"weir/api/openai/relay"
-	"weir/router"
 	"weir/tokenizer"
 )
 
@@ -50,13 +49,11 @@ func (r *relaying) tokensHere() []int32 {
 }
 
 // expectedInput is how many tokens a relayed prompt is expected to have: counted where its tokenizer is here or the
-// model's name says that it is one of OpenAI's, and otherwise guessed from its bytes.
+// model's name says that it is one of OpenAI's, and otherwise by what the model's servers have told of other prompts.
 func (r *relaying) expectedInput() int64 {
 	if r.tokens != nil {
 		return int64(len(r.tokens))
 	}
-	return r.server.relay.GuessInput(r.Model.ID, func() []router.Part {
-		_, parts := relay.WithoutModel(r.Sent)
-		return parts
-	}, len(r.ctx.PostBody()))
+	_, parts := relay.WithoutModel(r.Sent)
+	return r.server.relay.ExpectedInput(r.Model, parts)
 }

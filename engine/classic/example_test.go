@@ -14,7 +14,7 @@ import (
 func Example() {
 	model, golden := defaultmodel.Iris()
 	source := classic.Source{Name: "iris", Data: model, GoldenData: golden, Options: classic.Options{Labels: defaultmodel.IrisClasses()}}
-	version, err := source.Open()
+	version, err := source.Open(context.Background())
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -26,7 +26,7 @@ func TestFoldersAreRefusedWithAWayOut(t *testing.T) {
 			write(t, filepath.Join(folder, f), "x")
 		}
 		s := Source{Name: "m", Path: folder}
-		_, err := s.Open()
+		_, err := s.Open(t.Context())
 		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "give --classic NAME=FILE") {
 			t.Errorf("%s: %v, want %s", name, err, c.want)
 		}

@@ -104,7 +104,7 @@ func TestEmptyGoldenRowsAreRefused(t *testing.T) {
 	write(t, filepath.Join(folder, "iris.json"), model)
 	write(t, filepath.Join(folder, "iris.golden.json"), "")
 	s := Source{Name: "iris", Path: filepath.Join(folder, "iris.json")}
-	if _, err := s.Open(); err == nil || !strings.Contains(err.Error(), "empty file") {
+	if _, err := s.Open(t.Context()); err == nil || !strings.Contains(err.Error(), "empty file") {
 		t.Errorf("%v", err)
 	}
 }

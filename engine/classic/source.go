@@ -1,9 +1,12 @@
 package classic
 
 import (
+	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,15 +23,15 @@ type Source struct {
 }
 
 // Open reads the files: the model is parsed, its kernel chosen, its rows probed, and the
-// golden ones are compared.
-func (s *Source) Open() (*Version, error) {
+// golden ones are compared. The reading ends with ctx, whose cause is the error then.
+func (s *Source) Open(ctx context.Context) (*Version, error) {
 	data, golden := []byte(s.Data), []byte(s.GoldenData)
 	if s.Data == "" {
 		var err error
-		if data, err = readFile(s.Path, maxModelBytes); err != nil {
+		if data, err = readFile(ctx, s.Path, maxModelBytes); err != nil {
 			return nil, err
 		}
-		if golden, err = s.readGolden(); err != nil {
+		if golden, err = s.readGolden(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -46,10 +49,10 @@ func (s *Source) Open() (*Version, error) {
 const maxModelBytes = 8 << 30
 
 // readGolden reads the golden rows; the file beside the model need not exist.
-func (s *Source) readGolden() ([]byte, error) {
-	golden, err := readFile(cmp.Or(s.Golden, s.Path+".golden.json"), maxGoldenBytes)
+func (s *Source) readGolden(ctx context.Context) ([]byte, error) {
+	golden, err := readFile(ctx, cmp.Or(s.Golden, s.Path+".golden.json"), maxGoldenBytes)
 	if s.Golden == "" && errors.Is(err, os.ErrNotExist) {
-		golden, err = readFile(strings.TrimSuffix(s.Path, filepath.Ext(s.Path))+".golden.json", maxGoldenBytes)
+		golden, err = readFile(ctx, strings.TrimSuffix(s.Path, filepath.Ext(s.Path))+".golden.json", maxGoldenBytes)
 	}
 	switch {
 	case s.Golden == "" && errors.Is(err, os.ErrNotExist):
@@ -60,7 +63,7 @@ func (s *Source) readGolden() ([]byte, error) {
 	return golden, err
 }
 
-func readFile(path string, limit int64) ([]byte, error) {
+func readFile(ctx context.Context, path string, limit int64) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err
@@ -74,5 +77,20 @@ func readFile(path string, limit int64) ([]byte, error) {
 	if info.Size() > limit {
 		return nil, fmt.Errorf("%s has %d bytes, limit %d", path, info.Size(), limit)
 	}
-	return os.ReadFile(path) //nolint:gosec // the configuration names the file
+	f, err := os.Open(path) //nolint:gosec // the configuration names the file
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data := bytes.NewBuffer(make([]byte, 0, info.Size()+bytes.MinRead))
+	for err == nil && context.Cause(ctx) == nil {
+		_, err = io.CopyN(data, f, readAtOnce)
+	}
+	if err == io.EOF { //nolint:errorlint // as io.CopyN has it
+		return data.Bytes(), nil
+	}
+	return nil, cmp.Or(err, context.Cause(ctx))
 }
+
+// readAtOnce is how much of a file is read before it is asked whether that is wanted still.
+const readAtOnce = 16 << 20

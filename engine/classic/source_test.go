@@ -1,8 +1,11 @@
 package classic
 
 import (
+	"context"
 	"errors"
+	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 
@@ -32,11 +35,29 @@ func write(t *testing.T, path, text string) {
 func flowers(t *testing.T) *Version {
 	t.Helper()
 	s := iris()
-	v, err := s.Open()
+	v, err := s.Open(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	return v
+}
+
+// Who ends the process does not wait for a large file.
+func TestReadingEndsWithItsContext(t *testing.T) {
+	model, _ := defaultmodel.Iris()
+	path := filepath.Join(t.TempDir(), "iris.json")
+	write(t, path, model)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(io.ErrClosedPipe)
+	s := Source{Name: "iris", Path: path}
+	if _, err := s.Open(ctx); !errors.Is(err, io.ErrClosedPipe) {
+		t.Errorf("the model was opened, or %v", err)
+	}
+	v, err := s.Open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.Close()
 }
 
 func TestTheBuiltInModelKnowsItsFlowers(t *testing.T) {

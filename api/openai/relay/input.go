@@ -15,8 +15,8 @@ func (s *Relay) counts(model string, size int) bool {
 	return ok
 }
 
-// GuessInput is relayedInput of a prompt's parts, which are asked for where they count, of a request of so many bytes.
-func (s *Relay) GuessInput(model string, parts func() []router.Part, size int) int64 {
+// guessInput counts the tokens of a prompt's parts, which are asked for where they count, of a request of so many bytes.
+func (s *Relay) guessInput(model string, parts func() []router.Part, size int) int64 {
 	if s.counts(model, size) {
 		if encoding, ok := s.Counter.CountFor(model); ok {
 			sum := 0

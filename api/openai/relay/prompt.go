@@ -6,7 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	"weir/api/openai/models"
 	"weir/router"
+	"weir/tokenizer"
 )
 
 // silentFields of messages and inputs are no text: what pictures, sounds and files are, and how parts are told apart.
@@ -23,6 +25,11 @@ var sourceFields = []string{
 // prompts have had, as far as its servers have told.
 func (s *Relay) promptTokens(model string, parts []router.Part) int {
 	t, size := readPrompt(parts)
+	return s.textTokens(model, &t, size)
+}
+
+// textTokens is promptTokens of texts of so many bytes that were read.
+func (s *Relay) textTokens(model string, t *promptTexts, size int) int {
 	if size == 0 {
 		return t.ids
 	}
@@ -31,7 +38,35 @@ func (s *Relay) promptTokens(model string, parts []router.Part) int {
 			return t.ids + tokens
 		}
 	}
-	return t.ids + max(1, int(s.GuessInput(model, func() []router.Part { return t.texts }, size)))
+	return t.ids + max(1, int(s.guessInput(model, func() []router.Part { return t.texts }, size)))
+}
+
+// shownTokens is how many tokens a picture is expected to have: about those of one of middle size, of OpenAI's and of Qwen's models.
+const shownTokens = 1024
+
+// mostReadBytes is the longest prompt that is read to be reserved: longer ones are mostly text, or refused.
+const mostReadBytes = 4 << 20
+
+// ExpectedInput is how many tokens a relayed prompt is expected to have, before its servers tell: by its texts, as promptTokens says, and by
+// what it shows beside them. Of a very long one, as one text of its bytes.
+func (s *Relay) ExpectedInput(m *models.Model, parts []router.Part) int64 {
+	raw := 0
+	for _, p := range parts {
+		raw += len(p.Text)
+	}
+	if raw > mostReadBytes {
+		return int64(raw / BytesPerToken)
+	}
+	t, size := readPrompt(parts)
+	shown := int64(t.shown) * shownTokens
+	if m.Tokenizer == nil || size > mostCountedBytes {
+		return shown + int64(s.textTokens(m.ID, &t, size))
+	}
+	sum := int64(t.ids)
+	for _, p := range t.texts {
+		sum += int64(len(m.Tokenizer.AppendEncode(nil, string(p.Text), tokenizer.EncodeOptions{})))
+	}
+	return shown + sum
 }
 
 // learnPrompt takes in how many tokens its servers have told of a prompt, unless it has some that are in no text: those of pictures, or ids.
@@ -43,7 +78,7 @@ func (s *Relay) learnPrompt(model string, parts []router.Part, tokens int) {
 	if raw > mostCountedBytes || !s.Estimates.LearnsPrompt(model) {
 		return
 	}
-	if t, size := readPrompt(parts); t.ids == 0 && !t.shows {
+	if t, size := readPrompt(parts); t.ids == 0 && t.shown == 0 {
 		s.Estimates.LearnPrompt(model, size, tokens)
 	}
 }
@@ -62,8 +97,8 @@ func readPrompt(parts []router.Part) (t promptTexts, size int) {
 // promptTexts are what a model reads of a prompt.
 type promptTexts struct {
 	texts []router.Part
-	ids   int  // tokens that are given as numbers
-	shows bool // it has pictures, sounds or files
+	ids   int // tokens that are given as numbers
+	shown int // pictures, sounds and files
 }
 
 // read reads a part: of tools all, which templates write as JSON, and of all else the texts.
@@ -92,7 +127,7 @@ func (t *promptTexts) appendTexts(dst []byte, value any) []byte {
 			if !slices.Contains(silentFields, name) {
 				dst = t.appendTexts(dst, v[name])
 			} else if slices.Contains(sourceFields, name) {
-				t.shows = true
+				t.shown++
 			}
 		}
 	}

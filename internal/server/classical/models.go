@@ -281,13 +281,13 @@ func (v *Version) spec() versions.Spec {
 	k := v.source.id()
 	return versions.Spec{
 		Name: k.name, Label: k.label, Key: v.key, When: versions.Eager, Pinned: v.source.Pinned, Candidate: v.source.Candidate || v.retained, Of: v,
-		Open: func(context.Context) (versions.Content, error) { return v.open() },
+		Open: func(ctx context.Context) (versions.Content, error) { return v.open(ctx) },
 	}
 }
 
 // open reads the version's files.
-func (v *Version) open() (versions.Content, error) {
-	loaded, err := v.source.Open()
+func (v *Version) open(ctx context.Context) (versions.Content, error) {
+	loaded, err := v.source.Open(ctx)
 	if err != nil {
 		return nil, err
 	}
