@@ -121,7 +121,7 @@ func TestACompileEndsWithItsClient(t *testing.T) {
 		return ask()
 	}
 	r := &AnswerRules{Format: &format.Format{Kind: format.Schema, Field: "json", Text: wideSchema(150, 60)}}
-	_, fault := r.compile(grammar.Limits{Meter: p.meter, Account: g.account("tenant")})
+	_, fault := r.Compile(grammar.Limits{Meter: p.meter, Account: g.account("tenant")})
 	if fault == nil || p.blame(fault).Code != "client_closed_request" {
 		t.Errorf("%v after %d units", fault, p.meter.Spent())
 	}
@@ -142,7 +142,7 @@ func TestATenantsGrammarsShareAnAccount(t *testing.T) {
 	for i := range 4 {
 		limits := grammar.Limits{Account: g.account("a"), Bytes: 8 << 20}
 		f := &format.Format{Kind: format.Regex, Field: "regex", Text: []byte(fmt.Sprint(i) + hostilePattern)}
-		c, fault := (&AnswerRules{Format: f}).compile(limits)
+		c, fault := (&AnswerRules{Format: f}).Compile(limits)
 		if fault != nil {
 			full++
 			continue

@@ -48,7 +48,7 @@ func (p *compiling) begin(key replay.Hash, r *AnswerRules, v *grammar.Vocabulary
 	if !known { // it may have been compiled for another request meanwhile
 		if c, known = g.cache.Get(p.tenant, key); !known {
 			var fault *api.Error
-			if c, fault = r.compile(grammar.Limits{Meter: p.meter, Account: account}); fault != nil {
+			if c, fault = r.Compile(grammar.Limits{Meter: p.meter, Account: account}); fault != nil {
 				return nil, nil, p.blame(fault)
 			}
 			g.cache.Put(p.tenant, key, c, c.bytes(r))

@@ -51,7 +51,7 @@ func TestS1HostileFormatsAreBounded(t *testing.T) {
 		before := live()
 		limits.Account = work.NewAccount(0, nil)
 		limits.Meter = &work.Meter{Limit: compileUnits}
-		c, fault := (&AnswerRules{Format: f, Model: &models.Model{Tokenizer: tok}}).compile(limits)
+		c, fault := (&AnswerRules{Format: f, Model: &models.Model{Tokenizer: tok}}).Compile(limits)
 		if fault != nil {
 			if fault.Code != "format_too_complex" {
 				t.Errorf("%s: %v", name, fault)
@@ -133,7 +133,7 @@ func TestG12CompilingIsChargedWhereTheWorkIs(t *testing.T) {
 		meter := &work.Meter{Limit: limit}
 		var a, z runtime.MemStats
 		runtime.ReadMemStats(&a)
-		_, fault := (&AnswerRules{Format: f}).compile(grammar.Limits{Meter: meter})
+		_, fault := (&AnswerRules{Format: f}).Compile(grammar.Limits{Meter: meter})
 		runtime.ReadMemStats(&z)
 		if fault == nil || fault.Code != "format_too_complex" {
 			t.Errorf("closed %v: %v after %d units", closed, fault, meter.Spent())

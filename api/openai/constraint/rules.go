@@ -97,9 +97,9 @@ func (r *AnswerRules) size() (n int) {
 	return n
 }
 
-// compile makes a grammar of the rules, and the words for what it does not enforce. The
+// Compile makes a grammar of the rules, and the words for what it does not enforce. The
 // grammar is nil where nothing demands one and none can be made.
-func (r *AnswerRules) compile(limits grammar.Limits) (*compiledRules, *api.Error) {
+func (r *AnswerRules) Compile(limits grammar.Limits) (*compiledRules, *api.Error) {
 	c, fault := r.compileWith(limits, r.schema)
 	if fault == nil || !r.lazy() {
 		return c, fault
