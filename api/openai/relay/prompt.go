@@ -48,7 +48,7 @@ const shownTokens = 1024
 const mostReadBytes = 4 << 20
 
 // ExpectedInput is how many tokens a relayed prompt is expected to have, before its servers tell: by its texts, as promptTokens says, and by
-// what it shows beside them. Of a very long one, as one text of its bytes.
+// what it shows beside them; a very long one counts as one text of its bytes.
 func (s *Relay) ExpectedInput(m *models.Model, parts []router.Part) int64 {
 	raw := 0
 	for _, p := range parts {
