@@ -84,7 +84,7 @@ type File struct {
 // part is one of the files that make up a model.
 type part struct {
 	r           io.ReaderAt
-	closer      io.Closer // nil when the caller owns r
+	handle      *handle // nil when the caller owns r
 	sizeBytes   int64
 	headerBytes int64 // magic to last tensor description, without padding
 }
@@ -133,7 +133,7 @@ func parseHandle(h *os.File) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	f.parts[0].closer = h
+	f.parts[0].handle = newHandle(h)
 	return f, nil
 }
 
@@ -174,14 +174,14 @@ func Parse(r io.ReaderAt, sizeBytes int64) (*File, error) {
 	return f, nil
 }
 
-// Close closes the files that Open opened. Tensors cannot be read afterwards;
+// Close closes the files that Open opened, except those that a Rows still reads. Tensors cannot be read afterwards;
 // metadata stays valid.
 func (f *File) Close() error {
 	var errs []error
 	for i := range f.parts {
-		if c := f.parts[i].closer; c != nil {
-			errs = append(errs, c.Close())
-			f.parts[i].closer = nil
+		if h := f.parts[i].handle; h != nil {
+			errs = append(errs, h.release())
+			f.parts[i].handle, f.parts[i].r = nil, closed{}
 		}
 	}
 	return errors.Join(errs...)
