@@ -112,6 +112,7 @@ type engineReport struct {
 	ContextLength   int      `json:"context_length"`
 	MaxModelLen     int      `json:"max_model_len"`
 	WeightBytes     int64    `json:"weight_bytes"`
+	TableBytes      int64    `json:"table_bytes,omitempty"` // of a table that stays in the file, see llm.Info
 	KVType          string   `json:"kv_cache_dtype"`
 	KVCost          *float64 `json:"kv_cache_cost_nats,omitempty"` // of q8_0; absent: not measured
 	KVBytes         int64    `json:"kv_cache_bytes"`
@@ -136,11 +137,18 @@ type engineReport struct {
 	gives string // what a text is answered with, of text encoders
 }
 
+// printTable tells of a table that is not in memory, in models that have one.
+func (e *engineReport) printTable(row func(...string)) {
+	if e.TableBytes > 0 {
+		row("embeddings", unit.Bytes(e.TableBytes)+" stay in the file, of which each token reads a row; what is read often lies in the page cache")
+	}
+}
+
 func newEngineReport(i llm.Info) *engineReport {
 	r := &engineReport{
 		Architecture: i.Architecture, Layers: i.Layers, Width: i.Width, Heads: i.Heads, KVHeads: i.KVHeads,
 		HeadDim: i.HeadDim, FeedForward: i.FeedForward, VocabSize: i.VocabSize,
-		ContextLength: i.ContextLength, MaxModelLen: i.MaxModelLen, WeightBytes: i.WeightBytes,
+		ContextLength: i.ContextLength, MaxModelLen: i.MaxModelLen, WeightBytes: i.WeightBytes, TableBytes: i.TableBytes,
 		KVType: i.KVType, KVCost: i.KVCost, KVBytes: i.KVBytes, KVTokens: i.KVTokens, KVBlocks: i.KVBlocks,
 		BlockTokens: i.BlockTokens, KVBytesPerToken: i.KVBytesPerToken, Sequences: local.FullSequences(i),
 		Threads: i.Threads, Digest: i.Digest, info: i,
@@ -379,6 +387,7 @@ func (r *report) printEngine(row func(...string)) {
 		return
 	}
 	row("memory", fmt.Sprintf("%s of weights and %s of KV cache", unit.Bytes(e.WeightBytes), unit.Bytes(e.KVBytes)))
+	e.printTable(row)
 	row("kv cache", fmt.Sprintf("%d tokens in %s (%d B each): %s%s", e.KVTokens, e.KVType, e.KVBytesPerToken,
 		local.Sequences(e.Sequences, e.MaxModelLen), e.kept()))
 	if e.KVCost != nil || e.KVType == attend.KVQ8.String() {

@@ -20,13 +20,14 @@ type architecture struct {
 	factors   bool     // its files have factors, see hparams.readFactors
 	curves    bool     // its networks have an activation with parameters of their own, see curve.go
 	sections  bool     // rope.dimension_sections are of images, and one rotation for texts
+	layered   bool     // layers of its models differ in sizes, see layered
 }
 
 // architectures in the order that messages list them.
 var architectures = []architecture{
-	llama, qwen2, qwen3, qwen3moe, gptOSS, smollm3, mistral3, phi3, granite, gemma, gemma2, gemma3, qwen2vl, qwen3vl, olmo2, exaone4, apertus, glm4,
+	llama, qwen2, qwen3, qwen3moe, gptOSS, smollm3, mistral3, phi3, granite, gemma, gemma2, gemma3, gemma4, qwen2vl, qwen3vl, olmo2, exaone4, apertus, glm4,
 	seedOSS, ernie45, internLM2, hunyuanDense, arcee, starcoder2, stableLM, commandR, cohere2,
-	bert, nomicBERT, nomicBERTMoE, jinaBERT2, modernBERT, gemmaEmbedding,
+	bert, nomicBERT, nomicBERTMoE, jinaBERT2, modernBERT, gemmaEmbedding, gemmaEmbedding2,
 }
 
 func architectureNamed(name string) (architecture, error) {

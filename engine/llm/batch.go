@@ -13,10 +13,13 @@ type batch struct {
 	pos    []int
 	tables []tableRows // of the sequences' block tables
 	start  startJob
+	own    *inputsJob
 	output []int // rows whose hidden state is wanted, in ascending order
 
 	x, q   []float32  // [rows][...]
+	widest int        // values of a row of q in the layer with the most
 	angles []rotation // one per rotation of the plan
+	inputs []float32  // [rows][layers][inputs' width], of models whose layers have inputs of their own
 	hidden []float32  // [len(output)][width]
 	scratch
 
@@ -135,8 +138,11 @@ func (b *batch) keep(m *model) *batch {
 	}
 	k.reserve(m, len(k.tokens))
 	k.hidden = hidden
+	inputs := m.inputs.width * m.depth
+	grow(&k.inputs, len(k.tokens)*inputs)
 	for i, r := range b.output {
 		copy(k.x[i*m.width:(i+1)*m.width], b.x[r*m.width:])
+		copy(k.inputs[i*inputs:(i+1)*inputs], b.inputs[r*inputs:])
 		for n := range m.ropes {
 			half, from, to := m.ropes[n].half, &b.angles[n], &k.angles[n]
 			copy(to.cos[i*half:(i+1)*half], from.cos[r*half:])
@@ -163,6 +169,12 @@ func (t *tableRows) keep(spans []attend.Span, output []int) {
 	}
 }
 
+// queries are those of a block in a layer. Blocks may be in different layers, whose queries have other widths, at the same time: each has its
+// own part of the memory.
+func (b *batch) queries(a *attention, r block) []float32 {
+	return b.q[r.lo*b.widest:][:r.rows()*a.heads*a.headDim]
+}
+
 // reserve makes room for the batch's rows in a model, of which blockRows pass
 // through a layer at a time.
 func (b *batch) reserve(m *model, blockRows int) {
@@ -172,6 +184,7 @@ func (b *batch) reserve(m *model, blockRows int) {
 	}
 	grow(&b.x, rows*m.width)
 	grow(&b.q, rows*q)
+	b.widest = q
 	b.scratch.reserve(m, blockRows)
 	grow(&b.hidden, len(b.output)*m.width)
 	if len(b.angles) < len(m.ropes) {
@@ -184,7 +197,7 @@ func (b *batch) reserve(m *model, blockRows int) {
 }
 
 func (s *scratch) reserve(m *model, rows int) {
-	q, kv, ffn := 0, 0, 0
+	q, kv, ffn := 0, 0, m.inputs.width
 	s.mostBlock = rows
 	for i := range m.layers {
 		if m.layers[i].feed.beside {

@@ -182,7 +182,7 @@ func (j *pipeline) pass(worker, stage int, r block) {
 	if stage > 0 {
 		y := &m.layers[stage-1]
 		m.attend(c, j.kv, &y.attention, b, r)
-		m.feedForward(c, &y.feed, b, r)
+		m.finishLayer(c, y, b, r)
 	}
 	if stage < j.whole {
 		m.project(c, j.kv, &m.layers[stage].attention, b, r)

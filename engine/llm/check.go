@@ -90,14 +90,18 @@ type namedMatrix struct {
 
 func (m *model) matrices() []namedMatrix {
 	list := []namedMatrix{
-		{"token_embd", m.embed}, {"output", m.output}, {"dense_2", m.head.dense[0].w}, {"dense_3", m.head.dense[1].w},
+		{"token_embd", m.embed}, {"output", m.output}, {"per_layer_model_proj", m.inputs.project.w},
 		{"cls", m.head.cls.w}, {"cls.output", m.head.scores.w},
+	}
+	for i, name := range m.head.headPlan.dense {
+		list = append(list, namedMatrix{name, m.head.dense[i].w})
 	}
 	for i := range m.layers {
 		a, f := &m.layers[i].attention, &m.layers[i].feed
 		for _, l := range []namedMatrix{
 			{"attn_q", a.q.w}, {"attn_k", a.k.w}, {"attn_v", a.v.w}, {"attn_output", a.o.w},
 			{"ffn_gate", f.gate.w}, {"ffn_up", f.up.w}, {"ffn_down", f.down.w},
+			{"inp_gate", m.layers[i].input.gate.w}, {"proj", m.layers[i].input.project.w},
 		} {
 			list = append(list, namedMatrix{fmt.Sprintf("blk.%d.%s", i, l.name), l.w})
 		}

@@ -19,7 +19,7 @@ import (
 // whose outputs testdata/encoders.py has computed from the definitions, in doubles.
 var (
 	encoders = []string{"bert", "nomic-bert", "modern-bert", "gemma-embedding"}
-	derived  = []string{"jina-bert-v2", "jina-bert-v2-code", "nomic-bert-moe"}
+	derived  = []string{"jina-bert-v2", "jina-bert-v2-code", "nomic-bert-moe", "gemma-embedding2"}
 )
 
 // hiddenOf runs texts through an encoder as one batch, blockRows rows of a layer at a
@@ -31,7 +31,7 @@ func hiddenOf(t *testing.T, m *model, level isa.Level, texts [][]int32, blockRow
 	rows, blocks := 0, 1
 	for _, x := range texts {
 		rows += len(x)
-		blocks += (len(x) + 15) / 16
+		blocks += (len(x) + 15) / 16 * len(m.cacheShape.Tables)
 	}
 	kv, err := attend.NewPages(m.cacheShape.sized(attend.KVF32, 16, blocks).Tables)
 	if err != nil {
@@ -41,12 +41,13 @@ func hiddenOf(t *testing.T, m *model, level isa.Level, texts [][]int32, blockRow
 	var b batch
 	next := kvcache.BlockID(1)
 	for _, x := range texts {
-		ids := make([]kvcache.BlockID, (len(x)+15)/16)
-		for i := range ids {
-			ids[i] = next
-			next++
+		tables := make([][]kvcache.BlockID, len(m.cacheShape.Tables))
+		for t := range tables {
+			for range (len(x) + 15) / 16 {
+				tables[t], next = append(tables[t], next), next+1
+			}
 		}
-		b.addText(x, nil, m.causal, 16, ids)
+		b.addText(x, nil, m.causal, 16, tables...)
 	}
 	for r := range rows {
 		b.output = append(b.output, r)
@@ -61,7 +62,7 @@ func hiddenOf(t *testing.T, m *model, level isa.Level, texts [][]int32, blockRow
 		for lo := 0; lo < rows; lo += blockRows {
 			r := block{lo, min(lo+blockRows, rows)}
 			m.attend(c, kv, &y.attention, &b, r)
-			m.feedForward(c, &y.feed, &b, r)
+			m.finishLayer(c, y, &b, r)
 		}
 	}
 	m.hiddenStates(c, &b)

@@ -20,6 +20,7 @@ type expertsPlan struct {
 	bias       presence // ffn_{gate,up,down}_exps.bias
 	shared     int      // width of the one that all rows pass through; 0 is none
 	gated      bool     // what that gives counts by sigmoid(gate x)
+	apart      bool     // beside the experts stands the network's own gate, up and down, each of the two with norms of its own
 }
 
 // moeWeights is the experts' weights.
@@ -32,6 +33,7 @@ type moeWeights struct {
 	ups       expertMatrices  //
 	downs     expertMatrices  //
 	mixture   *weight.Mixture // of them, once they are loaded
+	apart     apartNorms
 }
 
 // expertMatrices are those of one place in all experts.
@@ -80,6 +82,9 @@ func (l *loader) mixture(f *feedForward, at string, h *hparams) {
 		l.experts(&x.ups, at+"ffn_up_exps", e, e.width, h.width)
 	}
 	l.experts(&x.downs, at+"ffn_down_exps", e, h.width, e.width)
+	if e.apart {
+		l.apartNorms(&x.apart, at, h)
+	}
 	if e.shared == 0 {
 		return
 	}
@@ -131,6 +136,7 @@ func (f *feedForward) settle(fine bool) {
 	if e.count == 0 {
 		return
 	}
+	x.apart.settle()
 	m := &weight.Mixture{Experts: make([]weight.Expert, e.count), Act: f.act, Clamp: e.clamp, Fine: fine}
 	for i := range m.Experts {
 		m.Experts[i] = weight.Expert{Gate: x.gates.at(i), Up: x.ups.at(i), Down: x.downs.at(i)}

@@ -47,13 +47,17 @@ func (m *model) lastKeys() int {
 func (m *model) layer(c *kernel.CPU, kv *attend.Pages, y *layer, b *batch, r block) {
 	m.project(c, kv, &y.attention, b, r)
 	m.attend(c, kv, &y.attention, b, r)
-	m.feedForward(c, &y.feed, b, r)
+	m.finishLayer(c, y, b, r)
 }
 
 // lastLayers stores the keys and values of all rows, those of the first of the layers, and computes all else of the rows of b.output.
 func (m *model) lastLayers(c *kernel.CPU, kv *attend.Pages, layers []layer, b *batch) {
 	a, all := &layers[0].attention, block{0, len(b.tokens)}
-	m.products(c, b.x, all.hi, a.norms.before, a.k.into(b.k, false), a.v.into(b.v, false))
+	if a.v.w == nil {
+		m.products(c, b.x, all.hi, a.norms.before, a.k.into(b.k, false))
+	} else {
+		m.products(c, b.x, all.hi, a.norms.before, a.k.into(b.k, false), a.v.into(b.v, false))
+	}
 	m.store(c, kv, a, b, all)
 	if len(b.output) == 0 {
 		return
@@ -63,11 +67,18 @@ func (m *model) lastLayers(c *kernel.CPU, kv *attend.Pages, layers []layer, b *b
 	m.products(c, b.x, all.hi, a.norms.before, a.q.into(b.q, false))
 	m.turn(c, a, b, all)
 	m.attend(c, kv, a, b, all)
-	m.feedForward(c, &layers[0].feed, b, all)
+	m.finishLayer(c, &layers[0], b, all)
 	for i := range layers[1:] {
 		m.layer(c, kv, &layers[1+i], b, all)
 	}
 	m.hiddenStates(c, b)
+}
+
+// finishLayer is what a layer does behind its attention.
+func (m *model) finishLayer(c *kernel.CPU, y *layer, b *batch, r block) {
+	m.feedForward(c, &y.feed, b, r)
+	y.takeInput(m, c, b, r)
+	y.scaleRows(r.of(b.x, m.width))
 }
 
 // block is rows [lo,hi) of a batch. A layer projects all blocks before any of them
@@ -84,6 +95,7 @@ func (m *model) begin(c *kernel.CPU, b *batch, blockRows int) {
 	b.reserve(m, blockRows)
 	b.start = startJob{m, b, c.Level()}
 	c.Run(&b.start, len(b.tokens), startGrain)
+	b.makeInputs(m, c)
 }
 
 // startGrain is how many rows a worker takes at a time.
@@ -139,20 +151,24 @@ func add(x, y []float32) {
 // project: Q, K, V are products of norm(x), Q and K rotated by their positions; K and
 // V are stored. A layer that reads those of another has queries alone.
 func (m *model) project(c *kernel.CPU, kv *attend.Pages, a *attention, b *batch, r block) {
-	q := r.of(b.q, a.heads*a.headDim)
+	q := b.queries(a, r)
 	if a.readsFrom != ownKeys {
 		m.products(c, r.of(b.x, m.width), r.rows(), a.norms.before, a.q.into(q, false))
 		m.turn(c, a, b, r)
 		return
 	}
-	m.products(c, r.of(b.x, m.width), r.rows(), a.norms.before, a.q.into(q, false), a.k.into(b.k, false), a.v.into(b.v, false))
+	if a.v.w == nil {
+		m.products(c, r.of(b.x, m.width), r.rows(), a.norms.before, a.q.into(q, false), a.k.into(b.k, false))
+	} else {
+		m.products(c, r.of(b.x, m.width), r.rows(), a.norms.before, a.q.into(q, false), a.k.into(b.k, false), a.v.into(b.v, false))
+	}
 	m.turn(c, a, b, r)
 	m.store(c, kv, a, b, r)
 }
 
 // turn norms and rotates queries, and sharpens what they see.
 func (m *model) turn(c *kernel.CPU, a *attention, b *batch, r block) {
-	x := r.of(b.q, a.heads*a.headDim)
+	x := b.queries(a, r)
 	m.orient(c, a, b, r, x, a.qNorm, a.heads)
 	a.sharpen(x, b.pos[r.lo:r.hi])
 }
@@ -174,6 +190,7 @@ func (a *attention) sharpen(x []float32, positions []int) {
 
 // store norms and rotates the keys of a block, and stores them and the values.
 func (m *model) store(c *kernel.CPU, kv *attend.Pages, a *attention, b *batch, r block) {
+	a.makeValues(c, b, r)
 	m.orient(c, a, b, r, b.k, a.kNorm, a.kvHeads)
 	c.StoreKV(kv.Table(a.table), a.slot, b.k, b.v, b.tables[a.table].places[r.lo:r.hi])
 }
@@ -223,7 +240,7 @@ func (m *model) attend(c *kernel.CPU, kv *attend.Pages, a *attention, b *batch, 
 // look: att = softmax(scale Q K^T) V.
 func (m *model) look(c *kernel.CPU, kv *attend.Pages, a *attention, b *batch, r block) {
 	c.Attention(attend.Query{
-		Out: b.att, Q: r.of(b.q, a.heads*a.headDim), KV: kv.Table(a.table), Layer: a.slot, Heads: a.heads,
+		Out: b.att, Q: b.queries(a, r), KV: kv.Table(a.table), Layer: a.slot, Heads: a.heads,
 		Spans: b.within(a.table, r), Scale: a.scale, Reach: a.reach, Cap: a.cap, Slopes: a.slopes, Sinks: a.sinks,
 	})
 }
@@ -243,7 +260,11 @@ func (m *model) closeAttention(c *kernel.CPU, a *attention, b *batch, r block, a
 
 // feedForward: x += Down(act(Gate norm(x)) * Up norm(x)).
 func (m *model) feedForward(c *kernel.CPU, f *feedForward, b *batch, r block) {
-	if f.experts.count > 0 {
+	switch {
+	case f.experts.apart:
+		f.mixApart(m, c, b, r)
+		return
+	case f.experts.count > 0:
 		m.mix(c, f, b, r)
 		return
 	}
@@ -315,6 +336,15 @@ func (m *model) logits(c *kernel.CPU, dst, hidden []float32, rows int) {
 	c.Products(hidden, rows, weight.Norm{}, weight.Product{Dst: dst, W: m.output, Output: true})
 	if m.logitCap > 0 {
 		c.SoftCap(dst[:rows*m.vocab], rows, m.logitCap)
+	}
+}
+
+// suppress keeps the tokens that the file names from being sampled, in rows of logits.
+func (m *model) suppress(logits []float32, rows int) {
+	for _, id := range m.suppressed {
+		for r := range rows {
+			logits[r*m.vocab+int(id)] = float32(math.Inf(-1))
+		}
 	}
 }
 

@@ -39,6 +39,9 @@ type hparams struct {
 	factors            factors
 	noRope             bool    // positions are not rotated
 	curves             []xielu // of layers
+	layered            layered // of families whose layers differ
+	suppressed         []int32 // tokens that are never sampled
+	dimensions         int     // of a text's vector, where the file says it; 0: it does not
 
 	length int  // tokens that the longest sequence is to have, as configured
 	long   bool // the frequencies of texts beyond rope.original are used
@@ -75,8 +78,12 @@ func readHparams(f *gguf.File) (hparams, error) {
 	h.depth = m.size("block_count", 0)
 	h.width = m.size("embedding_length", 0)
 	h.heads = m.size("attention.head_count", 0)
-	h.kvHeads = m.size("attention.head_count_kv", h.heads)
-	h.ffn = m.size("feed_forward_length", m.count("expert_feed_forward_length"))
+	if h.arch.layered {
+		h.readLayered(m)
+	} else {
+		h.kvHeads = m.size("attention.head_count_kv", h.heads)
+		h.ffn = m.size("feed_forward_length", m.count("expert_feed_forward_length"))
+	}
 	h.context = m.size("context_length", 0)
 	if h.arch.layerNorm {
 		h.eps = float32(m.number("attention.layer_norm_epsilon", math.NaN()))
@@ -95,13 +102,18 @@ func readHparams(f *gguf.File) (hparams, error) {
 	h.temper = readTemper(m, h.rope.original)
 	h.readFactors(m)
 	h.readEncoder(m)
+	if h.arch.layered {
+		h.dimensions = m.count("embedding_length_out")
+		h.readLocal(m)
+		h.checkSources(m)
+	}
 	h.check(m)
 	h.checkSections(m)
 	if m.err != nil {
 		return hparams{}, m.err
 	}
 	h.name, _, _ = f.String("general.name")
-	return h, h.readVocab(f)
+	return h, errors.Join(h.readVocab(f), h.readSuppressed(f))
 }
 
 // checkSections holds the pairs that turn by an image's positions against the rotation, which is one for texts.
@@ -230,6 +242,22 @@ func (h *hparams) readVocab(f *gguf.File) error {
 	h.vocab = int(t.Dims[1])
 	if words, ok, err := f.Strings("tokenizer.ggml.tokens"); err == nil && ok && len(words) != h.vocab {
 		return fmt.Errorf("%w: the tokenizer has %d tokens and token_embd.weight %d rows", ErrModel, len(words), h.vocab)
+	}
+	return nil
+}
+
+// readSuppressed reads the tokens that a model is not to give: some checkpoints give markers that nothing reads.
+func (h *hparams) readSuppressed(f *gguf.File) error {
+	const key = "tokenizer.ggml.suppress_tokens"
+	list, _, err := f.Ints(key)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrModel, err)
+	}
+	for _, id := range list {
+		if id < 0 || id >= int64(h.vocab) {
+			return fmt.Errorf("%w: %s holds %d, outside of the vocabulary of %d", ErrModel, key, id, h.vocab)
+		}
+		h.suppressed = append(h.suppressed, int32(id))
 	}
 	return nil
 }

@@ -43,6 +43,7 @@ type Info struct {
 	KVBytesPerToken int // in all layers, while no window has passed it
 	KVBytes         int64
 	WeightBytes     int64 // in memory
+	TableBytes      int64 // of a table in the file of which a step reads the rows of its tokens; no part of WeightBytes
 	Threads         int
 
 	// Windows are the layers by how far they see, those that see all first; nil: not known.
@@ -95,7 +96,7 @@ func (o *outline) describe(f *gguf.File, threads int) Info {
 		KVType:      t.String(), KVLayout: t.Layout(), KVCost: o.cacheCost, KVMeasured: o.measured, KVBlocks: s.blocks() - 1, BlockTokens: s.blockTokens(),
 		KVTokens: s.tokens(o.budget.maxModelLen, o.budget.stepRows), KVBytesPerToken: s.TokenBytes(),
 		KVBytes:     s.Bytes(),
-		WeightBytes: o.weightBytes, Threads: threads,
+		WeightBytes: o.weightBytes, TableBytes: o.weights.inputs.tableBytes(), Threads: threads,
 		Windows: o.windows(), kv: s, kvStep: o.budget.stepRows,
 	}
 	if h.embeds() {
@@ -136,8 +137,8 @@ func (o *outline) describeEncoder(i *Info) {
 		return
 	}
 	i.Dimensions = o.width
-	for _, name := range []string{"dense_2", "dense_3"} {
-		if t, ok := o.loader.f.Tensor(name + ".weight"); ok && o.plan.head.dense && len(t.Dims) == 2 {
+	for _, name := range o.plan.head.dense {
+		if t, ok := o.loader.f.Tensor(name + ".weight"); ok && len(t.Dims) == 2 {
 			i.Dimensions = int(t.Dims[1]) //nolint:gosec // the loader has checked it
 		}
 	}

@@ -65,6 +65,27 @@ func (m *metadata) size(key string, fallback int) int {
 	return m.bounded(key, v)
 }
 
+// sizes reads counts of layers: an array has one of each, a number is that of all. Fallback 0 makes the key required.
+func (m *metadata) sizes(key string, layers, fallback int) []int {
+	list, ok, err := m.f.Ints(m.prefix + "." + key)
+	sizes := make([]int, layers)
+	if !ok || err != nil { // a number, or none
+		n := m.size(key, fallback)
+		for i := range sizes {
+			sizes[i] = n
+		}
+		return sizes
+	}
+	if len(list) != layers {
+		m.fail(key, "is of %d layers, and the model has %d", len(list), layers)
+		list = make([]int64, layers)
+	}
+	for i, v := range list {
+		sizes[i] = m.bounded(key, uint64(max(v, 0)))
+	}
+	return sizes
+}
+
 // count is a size that may be 0, as it is where the key is missing.
 func (m *metadata) count(key string) int {
 	if v, ok, err := m.f.Uint(m.prefix + "." + key); err == nil && (!ok || v == 0) {
@@ -163,4 +184,10 @@ func (m *metadata) cap(key string) float32 {
 		m.fail(key, "is %v, must not be negative", v)
 	}
 	return float32(v)
+}
+
+// has reports whether the file has a key.
+func (m *metadata) has(key string) bool {
+	_, ok := m.f.Value(m.prefix + "." + key)
+	return ok
 }

@@ -11,6 +11,7 @@ import (
 type mixing struct {
 	scores []float32 // [rows][experts] of the router
 	gate   []float32 // [rows] of the expert that all rows pass through
+	apart  []float32 // [rows][width] of what experts give beside a network
 	routing
 }
 

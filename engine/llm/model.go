@@ -147,6 +147,9 @@ func (o *outline) load(progress func(done, total int64), stopped func() error) (
 	for i := range o.weights.ropes {
 		o.weights.ropes[i].prepare(o.weights.divisors)
 	}
+	if err := o.weights.inputs.open(o.loader.f); err != nil {
+		return nil, errors.Join(err, o.weights.release())
+	}
 	o.weights.fine = o.arch.encoder && o.weights.eightBits()
 	for i := range o.weights.layers {
 		o.weights.layers[i].feed.settle(o.weights.fine)
@@ -160,7 +163,7 @@ func (w *weights) eightBits() bool {
 	for i := range w.layers {
 		a, f := &w.layers[i].attention, &w.layers[i].feed
 		for _, m := range []*weight.Matrix{a.q.w, a.k.w, a.v.w, f.first()} {
-			if m.Type != gguf.TypeQ8_0 {
+			if m != nil && m.Type != gguf.TypeQ8_0 {
 				return false
 			}
 		}

@@ -95,6 +95,7 @@ func (o *outputs) run(l *loop) {
 		n := min(tile, len(o.rows)-o.tile)
 		o.end = o.tile + n
 		m.logits(o.e.cpu, o.logits, b.hidden[o.tile*m.width:], n)
+		m.suppress(o.logits, n)
 		o.e.cpu.Run(o, n, 1)
 	}
 }

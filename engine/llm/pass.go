@@ -100,7 +100,7 @@ func (p *pass) advance() (done bool) {
 	y, r := &m.layers[p.layer], block{p.row, min(p.row+p.block, rows)}
 	if p.second {
 		m.attend(e.cpu, e.kv, &y.attention, &p.batch, r)
-		m.feedForward(e.cpu, &y.feed, &p.batch, r)
+		m.finishLayer(e.cpu, y, &p.batch, r)
 	} else {
 		m.project(e.cpu, e.kv, &y.attention, &p.batch, r)
 	}

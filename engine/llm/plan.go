@@ -14,6 +14,7 @@ import (
 // keys and values would be fields of its parts, too, never flags of the model.
 type plan struct {
 	embedding embeddingPlan
+	inputs    inputsPlan
 	layers    []layerPlan
 	ropes     []rope // the different rotations, which layers name by index
 	finalNorm normPlan
@@ -55,7 +56,8 @@ type branchNorms struct {
 // headPlan is what happens to a pooled vector.
 type headPlan struct {
 	pooling inference.Pooling // of the rows; never PoolingRank or, for encoders, PoolingNone
-	dense   bool              // two further matrices may follow, dense_2 and dense_3
+	dense   []string          // matrices that follow, two at most
+	whole   bool              // a file without them is refused
 	labels  int               // scores of a classifier, cls.output; 0 is none
 	act     vector.Activation // after the classifier's first matrix, if it has one; Identity stands for tanh
 }
@@ -64,6 +66,7 @@ type headPlan struct {
 type layerPlan struct {
 	attention attentionPlan
 	feed      feedForwardPlan
+	scaled    presence // layer_output_scale: a factor of all that the layer gives
 }
 
 // attentionPlan is grouped-query attention.
@@ -80,17 +83,18 @@ type attentionPlan struct {
 	temper  temper    // of rotated queries
 
 	readsFrom      int  // the layer whose keys and values it reads; ownKeys: it has its own
-	valuesFromKeys bool // it has no attn_v: values are what attn_k gives, before keys are normed and rotated
+	valuesFromKeys bool // it may have no attn_v: values are then what attn_k gives, before keys are normed and rotated
 	table, slot    int  // which block table names its keys and values, and its place in the pages of that, see plan.deal
 
-	sinks    presence // attn_sinks.weight
-	qkvBias  presence // attn_{q,k,v}.bias
-	oBias    presence // attn_output.bias
-	headNorm bool     // RMSNorm of each query and key head before rotation
-	rowNorm  normPlan // of all query heads of a row together, and of its key heads
-	normLate bool     // queries and keys are normed after rotation
-	beside   bool     // the network stands beside the attention, and gets what that gets
-	again    normPlan // of x and the branch's input, once the branch is closed: x = again(x + input)
+	sinks     presence // attn_sinks.weight
+	qkvBias   presence // attn_{q,k,v}.bias
+	oBias     presence // attn_output.bias
+	headNorm  bool     // RMSNorm of each query and key head before rotation
+	rowNorm   normPlan // of all query heads of a row together, and of its key heads
+	normLate  bool     // queries and keys are normed after rotation
+	beside    bool     // the network stands beside the attention, and gets what that gets
+	again     normPlan // of x and the branch's input, once the branch is closed: x = again(x + input)
+	valueNorm bool     // each value head is normed, without a weight
 }
 
 // temper makes attention sharper far into a text, as training on longer and longer texts does: a query at a position is

@@ -15,6 +15,7 @@ type rope struct {
 	factor    float64 // by which the context was stretched
 	original  int     // context before stretching (yarn, longrope)
 	attention float64 // extra factor on the magnitude
+	undivided bool    // rope_freqs.weight is not of this rotation
 	undone    float64 // part of what yarn makes the magnitude larger by that is taken back
 	betaFast  float64
 	betaSlow  float64
@@ -83,7 +84,7 @@ func (r *rope) prepare(divisors []float32) {
 	}
 	for i := range r.freq {
 		f := math.Pow(r.base, -float64(i)/float64(r.half))
-		if divisors != nil {
+		if divisors != nil && !r.undivided {
 			f /= float64(divisors[i])
 		}
 		switch r.scaling {
@@ -104,6 +105,7 @@ func (r *rope) turns(beta float64) float64 {
 
 // unscaled is the rotation before the context was stretched.
 func (r rope) unscaled() rope {
+	r.undivided = true
 	r.scaling, r.factor, r.attention, r.undone = "", 1, 1, 0
 	return r
 }

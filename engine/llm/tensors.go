@@ -2,6 +2,7 @@ package llm
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"weir/engine/gguf"
@@ -168,6 +169,7 @@ func (l *loader) list(h *hparams, p *plan) *weights {
 		l.head(&w.head, p.head, h)
 	}
 	l.norm(&w.outputNorm, "output_norm", p.finalNorm, h.width, h.eps)
+	l.inputs(&w.inputs, h, p.inputs)
 	l.divisors(&w.divisors, h)
 	for i := range w.layers {
 		y, at, first := &w.layers[i], fmt.Sprintf("blk.%d.", i), len(l.wants)
@@ -175,6 +177,8 @@ func (l *loader) list(h *hparams, p *plan) *weights {
 		w.branches = w.branches || p.layers[i].branches()
 		l.attention(&y.attention, at, h)
 		l.feed(&y.feed, at, h)
+		l.layerInput(&y.input, i, at, h, p.inputs)
+		l.vector(&y.scale, at+"layer_output_scale.weight", p.layers[i].scaled, 1)
 		w.layerBytes = max(w.layerBytes, wantedBytes(l.wants[first:]))
 	}
 	l.refuseUnknown()
@@ -209,9 +213,7 @@ func (l *loader) divisors(dst *[]float32, h *hparams) {
 // head wants what a pooled vector passes through.
 func (l *loader) head(d *head, p headPlan, h *hparams) {
 	d.headPlan = p
-	if p.dense {
-		l.dense(d, h)
-	}
+	l.dense(d, h)
 	if p.labels == 0 {
 		return
 	}
@@ -229,15 +231,21 @@ func (l *loader) head(d *head, p headPlan, h *hparams) {
 	}
 }
 
-// dense wants the matrices behind the pooling, where the file has them.
+// dense wants the matrices behind the pooling, as far as the file has them.
 func (l *loader) dense(d *head, h *hparams) {
 	in := h.width
-	for i, name := range []string{"dense_2", "dense_3"} {
+	for i, name := range d.headPlan.dense {
 		t, ok := l.f.Tensor(name + ".weight")
+		if !ok && d.whole {
+			l.fail("tensor %s.weight is missing, of which vectors are made", name)
+		}
 		if !ok || len(t.Dims) != 2 || t.Dims[1] > maxSize {
 			continue
 		}
 		out := int(t.Dims[1])
+		if h.dimensions > 0 && out != h.dimensions {
+			l.fail("tensor %s.weight gives vectors of %d values, and %s.embedding_length_out is %d", name, out, h.arch.name, h.dimensions)
+		}
 		l.linear(&d.dense[i], name, absent, out, in)
 		in = out
 	}
@@ -253,20 +261,36 @@ func (l *loader) norms(d *norms, p branchNorms, before, out, after string, h *hp
 func (l *loader) attention(a *attention, at string, h *hparams) {
 	q, kv := a.heads*a.headDim, a.kvHeads*a.headDim
 	l.norms(&a.norms, a.attentionPlan.norms, at+"attn_norm", at+"post_attention_norm", at+"attn_output_norm", h)
-	if !l.fused(at+"attn_qkv", a.qkvBias, h.width, fusedPart{&a.q, q}, fusedPart{&a.k, kv}, fusedPart{&a.v, kv}) {
+	switch {
+	case a.readsFrom != ownKeys:
+		l.linear(&a.q, at+"attn_q", a.qkvBias, q, h.width)
+	case l.fused(at+"attn_qkv", a.qkvBias, h.width, fusedPart{&a.q, q}, fusedPart{&a.k, kv}, fusedPart{&a.v, kv}):
+	default:
 		l.linear(&a.q, at+"attn_q", a.qkvBias, q, h.width)
 		l.linear(&a.k, at+"attn_k", a.qkvBias, kv, h.width)
-		l.linear(&a.v, at+"attn_v", a.qkvBias, kv, h.width)
+		l.values(a, at, h.width, kv)
 	}
 	l.linear(&a.o, at+"attn_output", a.oBias, h.width, q)
 	if a.headNorm {
 		l.norm(&a.qNorm, at+"attn_q_norm", rmsNorm, a.headDim, h.eps)
+	}
+	if a.headNorm && a.readsFrom == ownKeys {
 		l.norm(&a.kNorm, at+"attn_k_norm", rmsNorm, a.headDim, h.eps)
+	}
+	if a.valueNorm {
+		a.values = weight.Norm{Weight: slices.Repeat([]float32{1}, a.headDim), Eps: h.eps}
 	}
 	l.norm(&a.qNorm, at+"attn_q_norm", a.rowNorm, q, h.eps)
 	l.norm(&a.kNorm, at+"attn_k_norm", a.rowNorm, kv, h.eps)
 	l.vector(&a.sinks, at+"attn_sinks.weight", a.attentionPlan.sinks, a.heads)
 	l.norm(&a.again, at+"attn_norm_2", a.attentionPlan.again, h.width, h.eps)
+}
+
+// values wants the matrix of values, which a layer may lack whose keys can stand for values.
+func (l *loader) values(a *attention, at string, width, kv int) {
+	if _, ok := l.f.Tensor(at + "attn_v.weight"); ok || !a.valuesFromKeys {
+		l.linear(&a.v, at+"attn_v", a.qkvBias, kv, width)
+	}
 }
 
 // feedNorm is the norm before the network, which some converters name by what is before it.
@@ -288,7 +312,7 @@ func (l *loader) feed(f *feedForward, at string, h *hparams) {
 	}
 	l.norms(&f.norms, f.feedForwardPlan.norms, before, at+"post_ffw_norm", at+"layer_output_norm", h)
 	switch {
-	case f.experts.count > 0:
+	case f.experts.count > 0 && !f.experts.apart:
 		l.mixture(f, at, h)
 		return
 	case f.plain:
@@ -299,6 +323,9 @@ func (l *loader) feed(f *feedForward, at string, h *hparams) {
 		l.linear(&f.up, at+"ffn_up", f.bias, f.width, h.width)
 	}
 	l.linear(&f.down, at+"ffn_down", f.bias, h.width, f.width)
+	if f.experts.apart {
+		l.mixture(f, at, h)
+	}
 }
 
 // refuseUnknown: a tensor that is not asked for means a model that is more than

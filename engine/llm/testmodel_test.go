@@ -154,6 +154,37 @@ var families = []tiny{
 	{arch: "phi3", typ: gguf.TypeF16, seed: 7, tied: true, edit: func(b *gguf.Builder) { b.Set("phi3.rope.dimension_count", uint32(24)) }},
 	{arch: "gemma2", typ: gguf.TypeF32, seed: 8, layers: 3, tied: true, post: true, edit: windowOf("gemma2", 12)},
 	{arch: "gemma3", typ: gguf.TypeQ8_0, seed: 9, layers: 7, tied: true, norms: true, post: true, edit: windowOf("gemma3", 21)}, // two of them without a window
+	{arch: "gemma4", typ: gguf.TypeQ8_0, seed: 12, layers: 3, tied: true, norms: true, post: true, edit: layersWithInputs},
+}
+
+// layersWithInputs gives three layers of Gemma 4 an input of their own, and two of them a window.
+func layersWithInputs(b *gguf.Builder) {
+	const width, layers = 8, 3
+	r := rand.New(rand.NewPCG(5, 12))
+	add := func(name string, mean, spread float64, dims ...uint64) {
+		n := uint64(1)
+		for _, d := range dims {
+			n *= d
+		}
+		v := make([]float32, n)
+		for i := range v {
+			v[i] = float32(mean + spread*r.NormFloat64())
+		}
+		b.TensorF32(name, dims, v)
+	}
+	b.Set("gemma4.attention.sliding_window", uint32(12))
+	b.Set("gemma4.attention.sliding_window_pattern", []bool{true, false, true})
+	b.Set("gemma4.embedding_length_per_layer_input", uint32(width))
+	add("per_layer_model_proj.weight", 0, 0.2, tinyWidth, layers*width)
+	add("per_layer_proj_norm.weight", 1, 0.2, width)
+	add("per_layer_token_embd.weight", 0, 0.5, layers*width, tinyVocab)
+	for i := range layers {
+		at := fmt.Sprintf("blk.%d.", i)
+		add(at+"inp_gate.weight", 0, 0.2, tinyWidth, width)
+		add(at+"proj.weight", 0, 0.5, width, tinyWidth)
+		add(at+"post_norm.weight", 1, 0.2, tinyWidth)
+		add(at+"layer_output_scale.weight", 0.7, 0.1, 1)
+	}
 }
 
 // windowOf gives a model's layers a window of so many rows.

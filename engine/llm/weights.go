@@ -1,6 +1,8 @@
 package llm
 
 import (
+	"errors"
+
 	"weir/engine/kernel/weight"
 	"weir/internal/arena"
 	"weir/internal/inference"
@@ -25,6 +27,7 @@ type weights struct {
 	typeRows   []float32   // [types][width]
 	posRows    []float32   // [positions][width]
 	embedNorm  weight.Norm // of the sum of the three
+	inputs     inputs
 	layers     []layer
 	ropes      []rope         // of the plan, prepared
 	outputNorm weight.Norm    // once loaded times logits
@@ -45,6 +48,8 @@ type weights struct {
 type layer struct {
 	attention attention
 	feed      feedForward
+	input     layerInput
+	scale     []float32 // one value, or nil
 }
 
 // norms are those of a branch; a norm without a weight is none.
@@ -57,6 +62,7 @@ type attention struct {
 	attentionPlan
 	norms        norms
 	q, k, v, o   linear
+	values       weight.Norm // with valueNorm, ones
 	qNorm, kNorm weight.Norm // with headNorm, [headDim]; with rowNorm, [heads*headDim] and [kvHeads*headDim]
 	again        weight.Norm
 	sinks        []float32 // [heads], see attend.Query; or nil
@@ -73,17 +79,18 @@ type feedForward struct {
 // head is what a pooled vector passes through. Parts without a matrix are left out.
 type head struct {
 	headPlan
-	dense   [2]linear // dense_2, dense_3
+	dense   [2]linear // of the plan
 	cls     linear
 	clsNorm weight.Norm
 	scores  linear // cls.output
 }
 
 func (w *weights) release() error {
+	err := w.inputs.close()
 	if w.arena == nil {
-		return nil
+		return err
 	}
-	return w.arena.Release()
+	return errors.Join(err, w.arena.Release())
 }
 
 // scaleLogits takes the factor of logits into the last norm: logits are products of what it gives.
