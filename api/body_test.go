@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/reference"
+
 	"github.com/valyala/fasthttp"
 )
 
@@ -173,7 +175,7 @@ func TestRefusalOfALargeBodyCanBeRead(t *testing.T) {
 		{"not http", "\x16\x03\x01\r\n\r\n", "", "", 400, "malformed_request"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			for range 10 {
+			for range reference.Repeats(3, 10, 10) {
 				c := dial(t, addr)
 				send(t, c, tc.head)
 				for range 20 {

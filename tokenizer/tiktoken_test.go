@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"weir/internal/reference"
@@ -16,8 +17,11 @@ import (
 	"github.com/pkoukk/tiktoken-go"
 )
 
+// ownCounter has the vocabularies that are built in; each takes a while to read.
+var ownCounter = sync.OnceValue(func() *Counter { return NewCounter("") })
+
 func TestModelsHaveTheirEncodings(t *testing.T) {
-	c := NewCounter("")
+	c := ownCounter()
 	for model, want := range map[string]string{
 		"gpt-4o": "o200k_base", "gpt-4o-mini-2024-07-18": "o200k_base", "gpt-4.1-nano": "o200k_base", "gpt-5": "o200k_base",
 		"gpt-5-mini": "o200k_base", "o1-preview": "o200k_base", "o3": "o200k_base", "o4-mini": "o200k_base",
@@ -74,7 +78,7 @@ func TestCountingNeverUsesTheNetwork(t *testing.T) {
 }
 
 func TestEncodingKnownIDs(t *testing.T) {
-	c := NewCounter("")
+	c := ownCounter()
 	for _, known := range []struct {
 		model, text string
 		want        []int32
@@ -97,7 +101,7 @@ func TestEncodingKnownIDs(t *testing.T) {
 func TestOwnMergingEqualsTheLibrary(t *testing.T) {
 	reference.Slow(t)
 	corpus := readSplitGoldens(t).Texts
-	for name, e := range NewCounter("").encodings {
+	for name, e := range ownCounter().encodings {
 		if name == "p50k_base" {
 			continue // the ranks of r50k_base and some more
 		}
@@ -118,7 +122,7 @@ func TestOwnMergingEqualsTheLibrary(t *testing.T) {
 }
 
 func TestLongPiecesAreNotQuadratic(t *testing.T) {
-	e, _ := NewCounter("").CountFor("gpt-4")
+	e, _ := ownCounter().CountFor("gpt-4")
 	for name, text := range hostileTexts(1 << 16) {
 		if n, err := e.Count(text); err != nil || n == 0 {
 			t.Errorf("%s: %d tokens, %v", name, n, err)

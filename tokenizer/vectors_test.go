@@ -56,8 +56,14 @@ func expandByteEscapes(text string) string {
 
 var byteEscape = regexp.MustCompile(`\\x[0-9a-fA-F]{2}`)
 
+// vocabularies are the tokenizers that tests have built.
+var vocabularies = make(map[string]*tokenizer.Tokenizer)
+
 func openVocabulary(t testing.TB, name string) *tokenizer.Tokenizer {
 	t.Helper()
+	if tok := vocabularies[name]; tok != nil {
+		return tok
+	}
 	f, err := gguf.Open(reference.Path(t, vectorFolder+"vocab-"+name+".gguf"))
 	if err != nil {
 		t.Fatalf("open vocabulary: %v", err)
@@ -66,6 +72,7 @@ func openVocabulary(t testing.TB, name string) *tokenizer.Tokenizer {
 	if err != nil {
 		t.Fatalf("build tokenizer: %v", err)
 	}
+	vocabularies[name] = tok
 	return tok
 }
 

@@ -5,6 +5,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -25,8 +26,12 @@ type microFlags struct {
 	noLimits            bool
 }
 
-// coldBytes are weights that are taken in turn; 0 is more than the processor's caches. Tests take less.
-var coldBytes int64
+// coldBytes are weights that are taken in turn, and microRound is how long a case is measured at least; 0 is what bench takes by itself.
+// Tests take less.
+var (
+	coldBytes  int64
+	microRound time.Duration
+)
 
 func newBenchMicro() *cobra.Command {
 	cmd := &cobra.Command{
@@ -77,7 +82,7 @@ func (m *microFlags) read() error {
 	if n, err := fmt.Sscanf(m.size, "%dx%d", &m.o.Outputs, &m.o.Inputs); n != 2 || err != nil {
 		return fmt.Errorf("--size %q: it takes outputs and inputs, as in 8192x2048", m.size)
 	}
-	m.o.Cold = coldBytes
+	m.o.Cold, m.o.Round = coldBytes, microRound
 	var err error
 	if m.o.Level, err = isa.Parse(m.level); err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -20,7 +21,7 @@ func TestMain(m *testing.M) {
 		_ = os.Setenv("XDG_STATE_HOME", "/nonexistent")
 	}
 	local.CostsFolder = func() string { return "" } // nothing of the tester's is read, and processes keep nothing
-	coldBytes = 1 << 20
+	coldBytes, microRound = 1<<20, time.Millisecond
 	_ = stdflag.Set("test.parallel", "4") // tests that run in parallel mostly wait, for leases; -parallel on the command line comes later
 	testscript.Main(withCosts{m}, map[string]func(){"weir": main})
 }

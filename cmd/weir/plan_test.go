@@ -60,10 +60,10 @@ models:
 			} `json:"chosen"`
 		} `json:"models"`
 	}
-	if status := execute([]string{"plan", catalogue, "-o", "json"}, &out, &errs); status != exitOK {
+	if status := execute(append(flags, "-o", "json"), &out, &errs); status != exitOK {
 		t.Fatal(errs.String())
 	}
-	if err := json.Unmarshal([]byte(out.String()), &plan); err != nil || plan.Price != 0.5 || plan.Models[0].Chosen.Pools[0].Replicas != 1 || plan.Models[0].Chosen.Pools[0].Rate != 2 {
+	if err := json.Unmarshal([]byte(out.String()), &plan); err != nil || plan.Price != 40 || plan.Models[0].Chosen.Pools[0].Replicas != 20 || plan.Models[0].Chosen.Pools[0].Rate != 0.5 {
 		t.Errorf("%v\n%s", err, out.String())
 	}
 }

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"weir/engine/gguf"
@@ -41,8 +43,23 @@ const (
 	tinyFFN, tinyVocab, tinyContext                            = 96, 80, 256
 )
 
+// built are the files of models without an edit, which cannot be compared.
+var built sync.Map // of []byte by the model as text
+
 // build returns the model's file.
 func (m tiny) build(t testing.TB) []byte {
+	t.Helper()
+	if m.edit != nil {
+		return m.make(t)
+	}
+	raw, ok := built.Load(fmt.Sprintf("%+v", m))
+	if !ok {
+		raw, _ = built.LoadOrStore(fmt.Sprintf("%+v", m), m.make(t))
+	}
+	return slices.Clone(raw.([]byte)) //nolint:forcetypeassert // as stored
+}
+
+func (m tiny) make(t testing.TB) []byte {
 	t.Helper()
 	r := rand.New(rand.NewPCG(m.seed, 99))
 	b, headDim := &gguf.Builder{}, cmp.Or(m.headDim, tinyHeadDim)

@@ -108,7 +108,7 @@ func someParams(r *rand.Rand) Params {
 func TestFiltersEqualSortingEverything(t *testing.T) {
 	for _, level := range isa.Levels() {
 		r, w := rand.New(rand.NewPCG(21, 22)), &Scratch{Level: level}
-		for round := range reference.Repeats(500, 500, 1500) {
+		for round := range reference.Repeats(120, 500, 1500) {
 			logits, p := someRow(r), someParams(r)
 			top := w.top(logits)
 			if math.IsInf(float64(top), 0) {
@@ -150,7 +150,7 @@ func brief(ids []inference.TokenID) string {
 func TestDrawsFollowTheProbabilities(t *testing.T) {
 	for _, level := range isa.Levels() {
 		r, w := rand.New(rand.NewPCG(23, 24)), &Scratch{Level: level}
-		for round := range reference.Repeats(200, 200, 600) {
+		for round := range reference.Repeats(50, 200, 600) {
 			logits, p := someRow(r), someParams(r)
 			if p.TypicalP = 1; round%3 == 0 {
 				p.TopK, p.TopP, p.MinP = 0, 1, 0

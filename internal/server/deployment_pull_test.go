@@ -107,6 +107,7 @@ func registryOf(t *testing.T, g *servertest.Gate) (name, digest string) {
 func TestDeploymentsOfRegistriesAndHubs(t *testing.T) {
 	t.Parallel()
 	t.Run("OCI registry", func(t *testing.T) {
+		reference.Slow(t)
 		g := servertest.NewGate(t)
 		name, digest := registryOf(t, g)
 		killedAmidPulls(t, g, name, digest)

@@ -159,6 +159,7 @@ func TestManyDeploymentsAtOnce(t *testing.T) {
 		manyDeployments(t, servertest.StartProcess(t, 1024, servertest.Peppered, "--store", "sqlite:"+t.TempDir()+"/weir.db", "--models-dir", t.TempDir()))
 	})
 	t.Run("postgres", func(t *testing.T) {
+		reference.Slow(t)
 		t.Parallel()
 		url := storetest.Postgres(t)
 		manyDeployments(t, servertest.StartProcess(t, 1024, servertest.Peppered, "--store", url, "--models-dir", t.TempDir()), servertest.StartProcess(t, 1024, servertest.Peppered, "--store", url, "--models-dir", t.TempDir()))

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"weir/internal/reference"
 	"weir/internal/server/servertest"
 	"weir/internal/store/storetest"
 	"weir/router/rollout"
@@ -19,7 +20,12 @@ func TestOutcomesReachTheServerThatAnswered(t *testing.T) {
 		"sqlite":   func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "weir.db") },
 		"postgres": func(t *testing.T) string { return storetest.Postgres(t) },
 	} {
-		t.Run(name, func(t *testing.T) { testOutcomesReach(t, url(t)) })
+		t.Run(name, func(t *testing.T) {
+			if name != "sqlite" {
+				reference.Slow(t)
+			}
+			testOutcomesReach(t, url(t))
+		})
 	}
 }
 

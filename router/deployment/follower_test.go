@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"weir/internal/reference"
 	"weir/router/rollout"
 )
 
@@ -661,7 +662,7 @@ func TestRollouts(t *testing.T) {
 // Whatever is asked for in whatever order, while servers are killed, restart, fail now and then, and the store goes away:
 // in the end all answer with what is wanted.
 func TestAnyOrder(t *testing.T) {
-	for seed := range uint64(20) {
+	for seed := range uint64(reference.Repeats(5, 20, 60)) { //nolint:gosec // few
 		synctest.Test(t, func(t *testing.T) {
 			c := newCluster(t, 3)
 			random := rand.New(rand.NewPCG(seed, 1))

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"weir/internal/reference"
 )
 
 // having are the servers that answer for a model.
@@ -194,7 +196,7 @@ func TestPlacementCountsMemory(t *testing.T) {
 
 // Whatever dies, comes back and is asked for: never do more servers have a part than are asked for, and in the end as many have as can.
 func TestPartsInAnyOrder(t *testing.T) {
-	for seed := range uint64(20) {
+	for seed := range uint64(reference.Repeats(5, 20, 60)) { //nolint:gosec // few
 		synctest.Test(t, func(t *testing.T) {
 			c := newCluster(t, 4)
 			random := rand.New(rand.NewPCG(seed, 2))

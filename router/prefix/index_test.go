@@ -183,7 +183,7 @@ func (w *world) compare() {
 }
 
 func TestIndexAgainstNaive(t *testing.T) {
-	steps := reference.Repeats(1000, 3000, 8000)
+	steps := reference.Repeats(250, 3000, 8000)
 	for seed := range uint64(4) {
 		rng := rand.New(rand.NewPCG(seed, 7))
 		w := newWorld(t, rng.IntN)
@@ -196,7 +196,7 @@ func TestIndexAgainstNaive(t *testing.T) {
 
 // A replica's uses are counted by 32 bits; beyond them, all stamps are lowered, and what was used before what stays so.
 func TestStampsOutliveTheirNumbers(t *testing.T) {
-	for seed := range uint64(4) {
+	for seed := range uint64(reference.Repeats(1, 4, 4)) { //nolint:gosec // few
 		w := newWorld(t, rand.New(rand.NewPCG(seed, 7)).IntN)
 		for r := range w.ix.holdings {
 			w.ix.holdings[r].uses = math.MaxUint32 - 40 + uint32(r)

@@ -15,6 +15,7 @@ import (
 	"weir/engine/classic"
 	"weir/internal/defaultmodel"
 	"weir/internal/inference"
+	"weir/internal/reference"
 	"weir/internal/tensor"
 	"weir/router/versions"
 )
@@ -342,7 +343,7 @@ func TestPredictBesideReloads(t *testing.T) {
 	var stop atomic.Bool
 	var answered [3]atomic.Int64
 	var all sync.WaitGroup
-	for range 8 {
+	for range 4 {
 		all.Go(func() {
 			for !stop.Load() {
 				v, lease, err := m.Acquire("iris", "")
@@ -360,7 +361,7 @@ func TestPredictBesideReloads(t *testing.T) {
 			}
 		})
 	}
-	for i := range 200 {
+	for i := range reference.Repeats(20, 60, 200) {
 		commit, _, err := m.Prepare(t.Context(), [][]Source{{two}, {one}}[i%2])
 		if err != nil {
 			t.Fatal(err)
