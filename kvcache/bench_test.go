@@ -33,7 +33,7 @@ func BenchmarkAlloc(b *testing.B) {
 			p.Begin(&s, p.Domain("t"))
 			b.ReportAllocs()
 			for b.Loop() {
-				p.drop(p.alloc(s.domain, Normal))
+				p.drop(p.alloc(s.domain, Normal, 0))
 			}
 		})
 		b.Run(fmt.Sprintf("evicting/blocks=%d", blocks), func(b *testing.B) {
@@ -48,7 +48,7 @@ func BenchmarkAlloc(b *testing.B) {
 			for b.Loop() {
 				id++
 				ids[0] = id
-				block := p.alloc(s.domain, Normal)
+				block := p.alloc(s.domain, Normal, 0)
 				p.publish(block, 0, d.hashBlock(&p.buf, true, Hash{}, ids), ids)
 				p.drop(block)
 			}

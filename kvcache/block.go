@@ -37,6 +37,26 @@ func (c Class) String() string {
 	return "class " + strconv.Itoa(int(c))
 }
 
+// order says when an idle block is taken.
+type order uint8
+
+// A block that a window has passed is of use only to a sequence that goes on within a window's length of it. It goes first, and
+// those before a place where one is expected (Pool.Expect) go next.
+const (
+	byClass order = iota
+	passedFirst
+	expectedNext
+	numAside = 2 // orders before the classes
+)
+
+// rank is the list of idle published blocks on which it waits.
+func (b *block) rank() int32 {
+	if b.order != byClass {
+		return int32(b.order) - 1
+	}
+	return numAside + int32(b.class)
+}
+
 // noDomain is the domain slot of a block on the free stack.
 const noDomain = -1
 
@@ -44,13 +64,15 @@ const noDomain = -1
 // the garbage collector never walks a pool.
 type block struct {
 	hash      Hash    // valid while published
-	parent    BlockID // published block before this one; 0 at the start of a sequence
+	parent    BlockID // published block before this one, 0 at the start of a sequence; of a band with a window: the block of the chain on which it hangs
 	domain    int32   // slot of the domain that owns it; noDomain while free
 	ref       int32   // table entries that name it
 	gen       uint32  // times it was handed out
 	pins      uint16
 	class     Class
 	published bool
+	band      uint8 // 0 is the chain's
+	order     order // among idle ones
 }
 
 // idle blocks are on exactly one list and may be handed out.

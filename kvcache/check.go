@@ -13,12 +13,16 @@ import "fmt"
 //	K3  a block is on exactly one list when it is idle, on none otherwise
 //	K4  the index holds exactly the published blocks, one per hash
 //	K5  what precedes a published block is published, in a class no lower
+//	K6  a table covers its rows in every band
 //	K7  no table names a block that was handed out again since
 //	K10 a live table is listed once, and where it says
 //	K11 the null block is on no list, unpublished, and only where a window slid
 //	K15 nothing beyond a table's final rows is published
 //	K16 a domain beyond its bound has no cached blocks
 //	K19 a protected domain is open, and listed once
+//	K20 a published block of a band with a window hangs on the cached one of the chain, in a class no higher
+//	K21 what windows have passed was released
+//	K22 every page is the null page, free, a block's first or one of its others; a table lists them by group
 func (p *Pool) Check() error {
 	if p.fault != nil {
 		return p.fault
@@ -43,6 +47,9 @@ type checker struct {
 	cached  int
 	pinned  int
 	used    int
+
+	published int
+	hung      int // blocks that hang on the chain
 }
 
 func (c *checker) tables() error {
@@ -59,29 +66,61 @@ func (c *checker) tables() error {
 }
 
 func (c *checker) table(i int, t *Table) error {
-	p, n := c.p, c.p.blockTokens
-	if t.slid*n > t.tokens || t.tokens > t.grown || t.grown > len(t.blocks)*n || len(t.gens) != len(t.blocks) {
-		return fmt.Errorf("K6: table %d: %d blocks slid, %d rows final, %d grown, %d blocks", i, t.slid, t.tokens, t.grown,
-			len(t.blocks))
+	if t.tokens > t.grown || len(t.sides) != len(c.p.bands)-1 {
+		return fmt.Errorf("K6: table %d: %d rows final, %d grown, %d bands", i, t.tokens, t.grown, 1+len(t.sides))
 	}
-	for j, b := range t.blocks {
-		if (b == 0) != (j < t.slid) || b < 0 || int(b) >= len(p.blocks) {
-			return fmt.Errorf("K11: table %d names block %d at %d, its window begins at %d", i, b, j, t.slid)
+	for band := range c.p.bands {
+		if err := c.list(i, t, band); err != nil {
+			return err
 		}
-		if b == 0 {
-			continue
+	}
+	return nil
+}
+
+// list checks a table's blocks of a band.
+func (c *checker) list(i int, t *Table, band int) error {
+	p, l, n := c.p, t.listOf(band), c.p.blockTokens
+	if l.slid*n > t.tokens || t.grown > len(l.blocks)*n || len(l.gens) != len(l.blocks) {
+		return fmt.Errorf("K6: table %d, band %d: %d blocks slid, %d rows final, %d grown, %d blocks", i, band, l.slid, t.tokens, t.grown,
+			len(l.blocks))
+	}
+	if passed := p.bands[band].passed(t.tokens/n*n, n); l.slid < passed && (band > 0 || l.slid < t.tokens/n-1) {
+		return fmt.Errorf("K21: table %d, band %d: %d blocks were released, windows have passed %d", i, band, l.slid, passed)
+	}
+	for j, b := range l.blocks {
+		if (b == 0) != (j < l.slid) || b < 0 || int(b) >= len(p.blocks) {
+			return fmt.Errorf("K11: table %d names block %d at %d, its window begins at %d", i, b, j, l.slid)
 		}
-		m := &p.blocks[b]
-		c.refs[b]++
-		switch {
-		case m.domain != t.domain:
-			return fmt.Errorf("K7: table %d of domain slot %d names block %d of slot %d", i, t.domain, b, m.domain)
-		case m.gen != t.gens[j]:
-			return fmt.Errorf("K7: table %d names block %d of generation %d, which is at %d", i, b, t.gens[j], m.gen)
-		case j >= p.blocksFor(t.tokens) && !m.writable():
-			return fmt.Errorf("K15: table %d: block %d lies beyond the final rows and is not the table's own", i, b)
-		case m.published && j > t.slid && m.parent != t.blocks[j-1]:
-			return fmt.Errorf("K5: table %d: block %d follows %d, but is published as a child of %d", i, b, t.blocks[j-1], m.parent)
+		if err := c.entry(i, t, band, j); b != 0 && err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// entry checks one that is not null.
+func (c *checker) entry(i int, t *Table, band, j int) error {
+	p, l := c.p, t.listOf(band)
+	b := l.blocks[j]
+	m := &p.blocks[b]
+	c.refs[b]++
+	switch {
+	case m.domain != t.domain || int(m.band) != band:
+		return fmt.Errorf("K7: table %d of domain slot %d names block %d of slot %d and band %d", i, t.domain, b, m.domain, m.band)
+	case m.gen != l.gens[j]:
+		return fmt.Errorf("K7: table %d names block %d of generation %d, which is at %d", i, b, l.gens[j], m.gen)
+	case j >= p.blocksFor(t.tokens) && !m.writable():
+		return fmt.Errorf("K15: table %d: block %d lies beyond the final rows and is not the table's own", i, b)
+	case m.published && band == 0 && j > l.slid && m.parent != l.blocks[j-1]:
+		return fmt.Errorf("K5: table %d: block %d follows %d, but is published as a child of %d", i, b, l.blocks[j-1], m.parent)
+	case m.published && band > 0 && j < t.tokens/p.blockTokens && t.blocks[j] != 0 && m.parent != t.blocks[j]:
+		return fmt.Errorf("K20: table %d: block %d is beside %d, but hangs on %d", i, b, t.blocks[j], m.parent)
+	case len(l.mates) != p.bands[band].pages-1:
+		return fmt.Errorf("K22: table %d has %d lists for the groups of band %d", i, 1+len(l.mates), band)
+	}
+	for k := range l.mates {
+		if b = p.mates[b]; l.mates[k][j] != b {
+			return fmt.Errorf("K22: table %d lists page %d at %d, the block has %d", i, l.mates[k][j], j, b)
 		}
 	}
 	return nil
@@ -92,10 +131,15 @@ func (c *checker) idle() error {
 	p := c.p
 	for list := range int32(numLists) {
 		at := int32(len(p.blocks)) + list
-		count, err := c.walk(p.lru, at, func(b BlockID) error {
+		err := c.walk(p.lru, at, func(b BlockID) error {
 			c.lists[b]++
 			m := &p.blocks[b]
-			if !m.idle() || m.published != (list != freeList) || m.published && p.classRing(m.class) != at {
+			if list == freeList {
+				c.free++
+			} else {
+				c.cached += p.bands[m.band].pages
+			}
+			if m.ref != 0 || m.pins != 0 || m.published != (list != freeList) || m.published && p.rankRing(m.rank()) != at {
 				return fmt.Errorf("K3: block %d does not belong on list %d: %d references, %d pins, published %v, class %v",
 					b, list, m.ref, m.pins, m.published, m.class)
 			}
@@ -103,11 +147,6 @@ func (c *checker) idle() error {
 		})
 		if err != nil {
 			return err
-		}
-		if list == freeList {
-			c.free = count
-		} else {
-			c.cached += count
 		}
 	}
 	return nil
@@ -117,34 +156,36 @@ func (c *checker) idle() error {
 func (c *checker) owned() error {
 	p := c.p
 	for slot := range int32(len(p.domains)) {
-		for class := range Class(numClasses) {
-			count, err := c.walk(p.own, p.ownRing(slot, class), func(b BlockID) error {
-				if m := &p.blocks[b]; !m.idle() || !m.published || m.domain != slot || m.class != class {
-					return fmt.Errorf("K3: block %d does not belong on the %v list of domain %d", b, class, slot)
+		for rank := range int32(numRanks) {
+			err := c.walk(p.own, p.ownRing(slot, rank), func(b BlockID) error {
+				m := &p.blocks[b]
+				if !m.idle() || !m.published || m.domain != slot || m.rank() != rank {
+					return fmt.Errorf("K3: block %d does not belong on list %d of domain %d", b, rank, slot)
 				}
+				c.domains[slot].cached += p.bands[m.band].pages
 				return nil
 			})
 			if err != nil {
 				return err
 			}
-			c.domains[slot].cached += count
 		}
 	}
 	return nil
 }
 
 // walk visits a list; a list that is longer than the pool has a loop.
-func (c *checker) walk(r rings, list int32, visit func(BlockID) error) (count int, err error) {
+func (c *checker) walk(r rings, list int32, visit func(BlockID) error) error {
+	count := 0
 	for at := r.front(list); at != list; at = r.front(at) {
 		if at <= 0 || int(at) >= len(c.p.blocks) || r[r[at].next].prev != at || count == len(c.p.blocks) {
-			return 0, fmt.Errorf("K3: list %d is broken at node %d", list, at)
+			return fmt.Errorf("K3: list %d is broken at node %d", list, at)
 		}
 		count++
 		if err := visit(BlockID(at)); err != nil {
-			return 0, err
+			return err
 		}
 	}
-	return count, nil
+	return nil
 }
 
 func (c *checker) blocks() error {
@@ -152,8 +193,18 @@ func (c *checker) blocks() error {
 	if m := p.blocks[0]; m.ref != 0 || m.pins != 0 || m.published || c.lists[0] != 0 {
 		return fmt.Errorf("K11: the null block has %d references, %d pins, published %v", m.ref, m.pins, m.published)
 	}
+	others, err := c.mates()
+	if err != nil {
+		return err
+	}
 	for i := 1; i < len(p.blocks); i++ {
 		m := &p.blocks[i]
+		if others[i] {
+			if m.ref != 0 || m.pins != 0 || m.published || c.lists[i] != 0 || m.domain != noDomain {
+				return fmt.Errorf("K22: page %d is of another one's block and has %d references, %d pins, %d lists", i, m.ref, m.pins, c.lists[i])
+			}
+			continue
+		}
 		if m.ref != c.refs[i] {
 			return fmt.Errorf("K2: block %d has %d references, tables name it %d times", i, m.ref, c.refs[i])
 		}
@@ -163,17 +214,49 @@ func (c *checker) blocks() error {
 		if held := m.domain != noDomain; held != (!m.idle() || m.published) {
 			return fmt.Errorf("K1: block %d is counted in domain slot %d", i, m.domain)
 		}
-		switch {
-		case m.ref > 0:
-			c.used++
-		case m.pins > 0:
-			c.pinned++
-		}
-		if m.domain != noDomain {
-			c.domains[m.domain].resident++
-		}
+		c.count(m)
 	}
 	return nil
+}
+
+// count adds the pages of a block.
+func (c *checker) count(m *block) {
+	pages := c.p.bands[m.band].pages
+	switch {
+	case m.ref > 0:
+		c.used += pages
+	case m.pins > 0:
+		c.pinned += pages
+	}
+	if m.published {
+		c.published += pages
+	}
+	if m.domain != noDomain {
+		c.domains[m.domain].resident += pages
+	}
+}
+
+// mates finds the pages that are not the first of their block.
+func (c *checker) mates() (others []bool, err error) {
+	p := c.p
+	others = make([]bool, len(p.blocks))
+	for i := 1; i < len(p.blocks) && p.wide; i++ {
+		m := &p.blocks[i]
+		if m.domain == noDomain { // free, or no first page
+			continue
+		}
+		pages, at := 1, BlockID(i)
+		for ; p.mates[at] != 0 && pages <= p.bands[m.band].pages; pages++ {
+			if at = p.mates[at]; others[at] {
+				return nil, fmt.Errorf("K22: page %d is of two blocks, one of them %d", at, i)
+			}
+			others[at] = true
+		}
+		if pages != p.bands[m.band].pages {
+			return nil, fmt.Errorf("K22: block %d of band %d has %d pages", i, m.band, pages)
+		}
+	}
+	return others, nil
 }
 
 func (c *checker) index() error {
@@ -184,6 +267,13 @@ func (c *checker) index() error {
 		if !m.published {
 			continue
 		}
+		if m.band > 0 {
+			if up := &p.blocks[m.parent]; !up.published || up.band != 0 || up.domain != m.domain || up.class < m.class || *p.side(m.parent, int(m.band)) != BlockID(i) {
+				return fmt.Errorf("K20: block %d of band %d hangs on %d (published %v, %v), on which hangs %d", i, m.band, m.parent, up.published, up.class, *p.side(m.parent, int(m.band)))
+			}
+			c.hung++
+			continue
+		}
 		published++
 		if at := p.index.find(m.hash); at != BlockID(i) {
 			return fmt.Errorf("K4: the index has block %d for the hash of block %d", at, i)
@@ -191,6 +281,14 @@ func (c *checker) index() error {
 	}
 	if published != p.index.count {
 		return fmt.Errorf("K4: %d blocks are published, the index counts %d", published, p.index.count)
+	}
+	for _, b := range p.hung {
+		if b != 0 {
+			c.hung--
+		}
+	}
+	if c.hung != 0 {
+		return fmt.Errorf("K20: %d more blocks hang on the chain than it says", c.hung)
 	}
 	return nil
 }
@@ -209,7 +307,8 @@ func (c *checker) chain() error {
 			continue
 		}
 		list := p.childRing(max(slot, 0), parent)
-		count, err := c.walk(p.children, list, func(b BlockID) error {
+		err := c.walk(p.children, list, func(b BlockID) error {
+			found++
 			m, up := &p.blocks[b], &p.blocks[parent]
 			if !m.published || m.parent != parent || root && m.domain != slot {
 				return fmt.Errorf("K5: block %d is among the children of %d", b, parent)
@@ -223,7 +322,6 @@ func (c *checker) chain() error {
 		if err != nil {
 			return err
 		}
-		found += count
 	}
 	if found != p.index.count {
 		return fmt.Errorf("K5: %d blocks are published, %d have a parent", p.index.count, found)
@@ -233,6 +331,9 @@ func (c *checker) chain() error {
 
 func (c *checker) sums() error {
 	p := c.p
+	if c.published != p.published {
+		return fmt.Errorf("K1: counted %d published pages, the pool says %d", c.published, p.published)
+	}
 	if c.free != p.free || c.cached != p.cached || c.pinned != p.pinned || 1+c.free+c.cached+c.pinned+c.used != len(p.blocks) {
 		return fmt.Errorf("K1: counted 1 null + %d free + %d cached + %d pinned + %d referenced of %d blocks; the pool says %d, %d, %d",
 			c.free, c.cached, c.pinned, c.used, len(p.blocks), p.free, p.cached, p.pinned)

@@ -12,7 +12,12 @@ import (
 // tables that share a prefix, a cached chain, a pinned block, free blocks.
 func populated(t *testing.T) (*Pool, *Table, *Table) {
 	t.Helper()
-	p := newPool(t, Config{Blocks: 17, BlockTokens: 4, TenantBlocks: 12})
+	return populate(t, Config{Blocks: 17, BlockTokens: 4, TenantBlocks: 12})
+}
+
+func populate(t *testing.T, c Config) (*Pool, *Table, *Table) {
+	t.Helper()
+	p := newPool(t, c)
 	gone := start(t, p, "t", "qrstuvwxyz12")
 	p.Pin(gone.Blocks(0)[2])
 	p.Release(gone)
@@ -37,9 +42,9 @@ func TestCheckNamesTheBrokenInvariant(t *testing.T) {
 		{"K3", "a held block is on the free stack",
 			func(p *Pool, s, _ *Table) { p.lru.pushFront(int32(len(p.blocks)), int32(s.blocks[0])) }},
 		{"K3", "a cached block is on the list of another class", func(p *Pool, _, _ *Table) {
-			b := p.lru.front(p.classRing(Normal))
+			b := p.lru.front(p.rankRing(numAside + int32(Normal)))
 			p.lru.remove(b)
-			p.lru.pushBack(p.classRing(Pinned), b)
+			p.lru.pushBack(p.rankRing(numAside+int32(Pinned)), b)
 		}},
 		{"K3", "the free stack runs in a circle (T20)", func(p *Pool, _, _ *Table) {
 			b := p.lru.front(int32(len(p.blocks)))
@@ -66,11 +71,21 @@ func TestCheckNamesTheBrokenInvariant(t *testing.T) {
 		{"K11", "a table names the null block inside its window", func(p *Pool, s, _ *Table) { s.blocks[1] = 0 }},
 		{"K11", "a table names a block that does not exist", func(p *Pool, s, _ *Table) { s.blocks[1] = 17 }},
 		{"K15", "rows that are not final are published", func(p *Pool, s, _ *Table) { s.tokens = 4 }},
+		{"K20", "a block hangs on none of the chain", func(p *Pool, s, _ *Table) { *p.side(s.blocks[1], 1) = 0 }},
+		{"K20", "a block hangs on another one", func(p *Pool, s, _ *Table) { p.blocks[s.sides[0].blocks[1]].parent = s.blocks[0] }},
+		{"K20", "what hangs on a block is in a higher class", func(p *Pool, s, _ *Table) { p.blocks[s.sides[0].blocks[1]].class = Pinned }},
+		{"K21", "a window has passed a block that was kept", func(p *Pool, _, _ *Table) { p.bands[1].window = 1 }},
+		{"K22", "a page is missing from its block", func(p *Pool, s, _ *Table) { p.mates[s.sides[0].blocks[1]] = 0 }},
+		{"K22", "a table lists another page", func(p *Pool, s, _ *Table) { s.sides[0].mates[0][1]++ }},
+		{"K22", "a page of a block has a reference", func(p *Pool, s, _ *Table) { p.blocks[s.sides[0].mates[0][1]].ref++ }},
 		{"K16", "a domain beyond its bound has cached blocks", func(p *Pool, _, _ *Table) { p.config.TenantBlocks = 2 }},
 	}
 	for _, c := range cases {
 		t.Run(c.invariant+" "+c.what, func(t *testing.T) {
 			p, s, u := populated(t)
+			if len(c.invariant) == 3 && c.invariant >= "K20" {
+				p, s, u = populate(t, Config{Blocks: 49, BlockTokens: 4, Windows: []int{9, 0, 9}})
+			}
 			if err := p.Check(); err != nil {
 				t.Fatalf("before: %v", err)
 			}

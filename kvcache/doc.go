@@ -23,7 +23,7 @@
 //
 // Truncate takes rows back (rejected drafts), Fork shares a sequence's blocks
 // with another choice of the same request, Slide releases the blocks that a
-// sliding window no longer reads, SetClass decides how long the blocks outlive the
+// sliding window no longer reads before Commit would, SetClass decides how long the blocks outlive the
 // sequence. Protect keeps a domain's floor from others' sequences until a time, which
 // Advance tells. DropDomain and Reset empty the cache. Stats, FreeNow, FreeFor, Resident and
 // Check only read. DrainEvents reports what entered and left the cache.
@@ -50,6 +50,19 @@
 // shared, published or pinned by a fresh one and asks for a row copy; it does
 // the same for the best child of the last full hit, of which part of the rows
 // can be used.
+//
+// # Groups
+//
+// Layers that see the last positions only need the KV of these only. Config.Windows has an entry per group of layers; each has
+// a block table of its own (Table.Blocks), and pages of one size are handed out to all of them. Groups of one window move
+// together: a block of theirs is a page of each. Commit releases what a window has passed, and Config.StepRows bounds how
+// far Grow goes ahead there, so that a sequence takes no more than Need says. Everything else works on all groups or on none.
+//
+// The blocks of the groups without a window are the chain described above. What other groups have for the same prefix hangs on its
+// blocks and leaves the cache with them, or before. A hit is the longest prefix of the chain before which every group has what
+// the next row sees. What a window has passed is the first to be evicted, except before the places where another sequence
+// went on otherwise, or is expected to (Table.Expect): the end of a shared system prompt, of a turn. Where all groups have a window,
+// the ones with the longest are the chain, and a hit needs all of it.
 //
 // # Not here
 //

@@ -7,6 +7,10 @@ import "slices"
 // pools without sliding windows an evicted block has no children left, so the
 // cost is one block.
 func (bs *blockStore) unpublish(b BlockID) {
+	if bs.blocks[b].band > 0 {
+		bs.unhang(b)
+		return
+	}
 	for at := b; ; {
 		if list := bs.childRing(0, at); !bs.children.empty(list) {
 			at = BlockID(bs.children.front(list))
@@ -24,12 +28,16 @@ func (bs *blockStore) unpublish(b BlockID) {
 // unpublishLeaf takes one block without children out of the cache.
 func (bs *blockStore) unpublishLeaf(b BlockID) {
 	m := &bs.blocks[b]
-	idle := m.idle()
+	if bs.wide {
+		bs.unhangAll(b)
+	}
+	idle, pages := m.idle(), bs.pagesOf(0)
 	if idle {
 		bs.unpark(b)
-		bs.counts.Evictions++
+		bs.counts.Evictions += uint64(pages)
 	}
 	bs.index.remove(b)
+	bs.published -= pages
 	bs.children.remove(int32(b))
 	if bs.config.Events {
 		bs.log.add(Event{Kind: Removed, Hash: m.hash, Parent: bs.blocks[m.parent].hash})
@@ -51,8 +59,8 @@ func (bs *blockStore) evict(slot int32) {
 			return
 		}
 	}
-	for c := range Class(numClasses) {
-		if list := bs.classRing(c); !bs.lru.empty(list) {
+	for rank := bs.firstRank; rank < numRanks; rank++ {
+		if list := bs.rankRing(rank); !bs.lru.empty(list) {
 			bs.unpublish(BlockID(bs.lru.front(list)))
 			return
 		}
@@ -66,8 +74,8 @@ const floorScan = 16
 // evictWhere frees a cached block of a domain that gives way, near the least
 // recently used one of the lowest class; false when there is none.
 func (bs *blockStore) evictWhere(gives func(slot int32) bool) bool {
-	for c := range Class(numClasses) {
-		list := bs.classRing(c)
+	for rank := range int32(numRanks) {
+		list := bs.rankRing(rank)
 		for n, b := 0, bs.lru.front(list); n < floorScan && b != list; n, b = n+1, bs.lru.front(b) {
 			if gives(bs.blocks[b].domain) {
 				bs.unpublish(BlockID(b)) // what follows it is of its domain: nothing ahead of it in the list
@@ -89,8 +97,8 @@ func (bs *blockStore) evictWhere(gives func(slot int32) bool) bool {
 // evictOwn is evict among the cached blocks of one domain; false when it has
 // none.
 func (bs *blockStore) evictOwn(slot int32) bool {
-	for c := range Class(numClasses) {
-		if list := bs.ownRing(slot, c); !bs.own.empty(list) {
+	for rank := range int32(numRanks) {
+		if list := bs.ownRing(slot, rank); !bs.own.empty(list) {
 			bs.unpublish(BlockID(bs.own.front(list)))
 			return true
 		}
@@ -120,7 +128,7 @@ func (bs *blockStore) openDomain(d Domain) int32 {
 	} else {
 		slot = int32(len(bs.domains))
 		bs.domains = append(bs.domains, domain{})
-		bs.own.grow(numClasses)
+		bs.own.grow(numRanks)
 		bs.children.grow(1)
 	}
 	bs.domains[slot] = domain{key: d}

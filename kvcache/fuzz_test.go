@@ -41,7 +41,7 @@ func randomProgram(seed uint64, n int) []byte {
 	return program
 }
 
-// TestRandomProgramsKeepTheInvariants is the property test of K1 to K18: the
+// TestRandomProgramsKeepTheInvariants is the property test of K1 to K22: the
 // driver checks each of them, and the programs must reach every kind of thing
 // that could break one.
 func TestRandomProgramsKeepTheInvariants(t *testing.T) {
@@ -61,7 +61,7 @@ func TestRandomProgramsKeepTheInvariants(t *testing.T) {
 	}
 	for _, what := range []string{
 		"hit", "partial hit", "old hit", "old hit refused", "refused", "copy", "rejected draft",
-		"slide", "pin", "evicted", "folded", "collision", "insert", "insert refused",
+		"slide", "passed", "kept where sequences fork", "kept where one is expected", "pin", "evicted", "folded", "collision", "insert", "insert refused",
 	} {
 		if seen[what] == 0 {
 			t.Errorf("no program came to: %s", what)

@@ -36,6 +36,10 @@ func (bs *blockStore) MatchChain(d Domain, chain []Hash, tokens []int32, limit i
 	}
 	n := bs.blockTokens
 	var h Hash
+	whole, last := 0, BlockID(0) // what every band can give
+	if bs.wide {
+		clear(bs.runs)
+	}
 	for end := n; end <= limit; end += n {
 		ids := tokens[end-n : end]
 		if hit.Full < len(chain) {
@@ -49,6 +53,12 @@ func (bs *blockStore) MatchChain(d Domain, chain []Hash, tokens []int32, limit i
 		}
 		hit.last = b
 		hit.Full++
+		if bs.wide && bs.countRuns(b, hit.Full) {
+			whole, last = hit.Full, b
+		}
+	}
+	if bs.wide {
+		hit.Full, hit.last = whole, last
 	}
 	hit.Tokens = hit.Full * n
 	hit.lastGen = bs.blocks[hit.last].gen
@@ -79,7 +89,7 @@ func (bs *blockStore) matchPartial(hit *Hit, slot int32, rest []int32) {
 	list := bs.childRing(slot, hit.last)
 	best, from := bs.minPartial()-1, BlockID(0)
 	for n, b := 0, bs.children.front(list); n < partialScan && b != list; n, b = n+1, bs.children.front(b) {
-		if k := commonPrefix(bs.rows(BlockID(b)), rest); k > best {
+		if k := commonPrefix(bs.rows(BlockID(b)), rest); k > best && (!bs.wide || bs.complete(BlockID(b))) {
 			best, from = k, BlockID(b)
 		}
 	}
@@ -101,10 +111,20 @@ func commonPrefix(a, b []int32) int {
 }
 
 // current reports whether every block of a hit still holds what was matched.
-// The last whole block is enough to look at: its parents stay published as long
-// as it does.
+// The last whole block of the chain is enough to look at: its parents stay published as long
+// as it does. What hangs on them may have gone.
 func (bs *blockStore) current(hit *Hit) bool {
-	return bs.unchanged(hit.last, hit.lastGen) && bs.unchanged(hit.Partial, hit.partial)
+	if !bs.unchanged(hit.last, hit.lastGen) || !bs.unchanged(hit.Partial, hit.partial) {
+		return false
+	}
+	return !bs.wide || bs.hangs(hit)
+}
+
+// hangs reports whether all that a hit needs of the other bands is there.
+func (bs *blockStore) hangs(hit *Hit) bool {
+	ok := hit.Partial == 0 || bs.complete(hit.Partial)
+	bs.eachSeen(hit, func(_, _ int, b BlockID) { ok = ok && b != 0 })
+	return ok
 }
 
 func (bs *blockStore) unchanged(b BlockID, gen uint32) bool {

@@ -2,6 +2,7 @@ package kvcache
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -9,17 +10,28 @@ import (
 
 // naive is what the pool is meant to do, written without any of its
 // structures: prefixes are strings, every search is a scan, eviction sorts by
-// class, last use and depth. The same calls must lead to the same block ids
+// rank, last use, band and depth, windows are counted in rows. The same calls must lead to the same block ids
 // (K14, K18), the same hits (K8) and the same refusals (K12).
 type naive struct {
-	blockTokens, bound int
-	blocks             []naiveBlock
-	stack              []BlockID // unpublished idle blocks, next one last
-	now                int       // number of the call, for last use
-	published          int       // publications so far
+	blockTokens, bound, step int
+	bands                    []naiveBand // the chain's first
+	blocks                   []naiveBlock
+	stack                    []BlockID // unpublished idle pages, next one last
+	now                      int       // number of the call, for last use
+	born                     int       // publications so far
 }
 
+// naiveBand is the groups of one window.
+type naiveBand struct {
+	window int
+	groups []int
+}
+
+// naiveBlock is a block, under its first page.
 type naiveBlock struct {
+	pages  []BlockID // one per group of its band; nil while free
+	mate   bool      // it is another one's page
+	band   int
 	domain string // owner; "" while free
 	prefix string // domain and all token ids up to the end of the block; "" while unpublished
 	depth  int    // blocks before this one
@@ -28,28 +40,72 @@ type naiveBlock struct {
 	refs   int
 	pins   int
 	class  Class
+	rank   int // 0: a window passed it; 1: and a sequence is expected there; 2: by class
 }
 
 type naiveTable struct {
-	domain string
-	class  Class
-	blocks []BlockID
-	tokens int
-	slid   int
+	domain   string
+	class    Class
+	lists    [][]BlockID // by band
+	slid     []int
+	tokens   int
+	expected int
 }
 
 type naiveHit struct {
-	blocks  []BlockID
-	partial BlockID
-	rows    int // of partial
+	blocks  [][]BlockID // by band; 0 where a window has passed
+	partial []BlockID   // by band; nil is none
+	rows    int         // of partial
+}
+
+func (h *naiveHit) full() int {
+	if len(h.blocks) == 0 {
+		return 0
+	}
+	return len(h.blocks[0])
 }
 
 func newNaive(c Config) *naive {
-	n := &naive{blockTokens: c.blockTokens(), bound: c.TenantBlocks, blocks: make([]naiveBlock, c.Blocks)}
+	n := &naive{blockTokens: c.blockTokens(), bound: c.TenantBlocks, step: c.StepRows, blocks: make([]naiveBlock, c.Blocks)}
+	for g, w := range append([]int(nil), c.Windows...) {
+		at := slices.IndexFunc(n.bands, func(b naiveBand) bool { return b.window == w })
+		if at < 0 {
+			n.bands, at = append(n.bands, naiveBand{window: w}), len(n.bands)
+		}
+		n.bands[at].groups = append(n.bands[at].groups, g)
+	}
+	if len(n.bands) == 0 {
+		n.bands = []naiveBand{{groups: []int{0}}}
+	}
+	farthest := func(b naiveBand) int {
+		if b.window == 0 {
+			return math.MaxInt
+		}
+		return b.window
+	}
+	slices.SortStableFunc(n.bands, func(a, b naiveBand) int { return cmp.Compare(farthest(b), farthest(a)) })
 	for b := BlockID(c.Blocks - 1); b > 0; b-- {
 		n.stack = append(n.stack, b)
 	}
 	return n
+}
+
+// single is a pool as it was before there were groups.
+func (n *naive) single() bool {
+	return len(n.bands) == 1 && len(n.bands[0].groups) == 1 && n.bands[0].window == 0
+}
+
+func (n *naive) newTable(domain string) *naiveTable {
+	return &naiveTable{domain: domain, class: Normal, lists: make([][]BlockID, len(n.bands)), slid: make([]int, len(n.bands))}
+}
+
+// seen is the first block that row `row` needs in a band.
+func (n *naive) seen(band, row int) int {
+	w := n.bands[band].window
+	if w == 0 {
+		return 0
+	}
+	return max(0, row-w+1) / n.blockTokens
 }
 
 func prefixKey(domain string, ids []int32) string {
@@ -63,24 +119,27 @@ func prefixKey(domain string, ids []int32) string {
 
 func (n *naive) idle(b BlockID) bool {
 	m := &n.blocks[b]
-	return b != 0 && m.refs == 0 && m.pins == 0
+	return b != 0 && !m.mate && m.refs == 0 && m.pins == 0
 }
 
-func (n *naive) find(prefix string) BlockID {
+// pages is how many pages a block has; a free page is one.
+func (n *naive) pages(b BlockID) int { return max(1, len(n.blocks[b].pages)) }
+
+func (n *naive) find(prefix string, band int) BlockID {
 	for b := range n.blocks {
-		if n.blocks[b].prefix == prefix {
+		if n.blocks[b].prefix == prefix && n.blocks[b].band == band {
 			return BlockID(b)
 		}
 	}
 	return 0
 }
 
-// children of a prefix, newest first; the children of a domain's root are
+// children of a prefix in the chain, newest first; the children of a domain's root are
 // those of depth 0.
 func (n *naive) children(prefix string, depth int) []BlockID {
 	var children []BlockID
 	for b := range n.blocks {
-		if m := &n.blocks[b]; m.prefix != "" && m.depth == depth && strings.HasPrefix(m.prefix, prefix+",") {
+		if m := &n.blocks[b]; m.prefix != "" && m.band == 0 && m.depth == depth && strings.HasPrefix(m.prefix, prefix+",") {
 			children = append(children, BlockID(b))
 		}
 	}
@@ -88,22 +147,45 @@ func (n *naive) children(prefix string, depth int) []BlockID {
 	return children
 }
 
+// hitAt is the hit of so many whole blocks, if every band has what the next row sees. The chain must be there as a whole.
+func (n *naive) hitAt(domain string, ids []int32, full int) (h naiveHit, ok bool) {
+	ok = true
+	for band := range n.bands {
+		list := make([]BlockID, full)
+		for i := range list {
+			b := n.find(prefixKey(domain, ids[:(i+1)*n.blockTokens]), band)
+			first := n.seen(band, full*n.blockTokens)
+			if band == 0 {
+				first = min(first, full-1)
+			}
+			if i >= first {
+				list[i] = b
+			}
+			ok = ok && (b != 0 || i < first && band > 0)
+		}
+		h.blocks = append(h.blocks, list)
+	}
+	return h, ok
+}
+
 func (n *naive) match(domain string, ids []int32, limit int) naiveHit {
 	limit = min(limit, len(ids))
-	var h naiveHit
-	full := 0
-	for ; full+n.blockTokens <= limit; full += n.blockTokens {
-		b := n.find(prefixKey(domain, ids[:full+n.blockTokens]))
-		if b == 0 {
-			break
-		}
-		h.blocks = append(h.blocks, b)
+	full := max(limit, 0) / n.blockTokens
+	h, ok := n.hitAt(domain, ids, full)
+	for !ok {
+		full--
+		h, ok = n.hitAt(domain, ids, full)
 	}
-	children := n.children(prefixKey(domain, ids[:full]), full/n.blockTokens)
+	rows := full * n.blockTokens
+	children := n.children(prefixKey(domain, ids[:rows]), full)
 	for _, b := range children[:min(8, len(children))] {
-		for k := min(n.blockTokens, max(limit-full, 0)); k > h.rows && k >= max(4, n.blockTokens/4); k-- {
-			if strings.HasPrefix(n.blocks[b].prefix+",", prefixKey(domain, ids[:full+k])+",") {
-				h.partial, h.rows = b, k
+		parts := []BlockID{}
+		for band := range n.bands {
+			parts = append(parts, n.find(n.blocks[b].prefix, band))
+		}
+		for k := min(n.blockTokens, max(limit-rows, 0)); k > h.rows && k >= max(4, n.blockTokens/4); k-- {
+			if strings.HasPrefix(n.blocks[b].prefix+",", prefixKey(domain, ids[:rows+k])+",") && !slices.Contains(parts, 0) {
+				h.partial, h.rows = parts, k
 				break
 			}
 		}
@@ -119,9 +201,17 @@ func (n *naive) park(b BlockID) {
 	m := &n.blocks[b]
 	m.used = n.now
 	if m.prefix == "" {
-		m.domain = ""
-		n.stack = append(n.stack, b)
+		n.stack = append(n.stack, m.pages...)
+		for _, page := range m.pages {
+			class := n.blocks[page].class
+			n.blocks[page] = naiveBlock{class: class}
+		}
 	}
+}
+
+func (n *naive) hold(b BlockID) {
+	n.blocks[b].refs++
+	n.blocks[b].rank = 2
 }
 
 func (n *naive) drop(b BlockID) {
@@ -131,11 +221,18 @@ func (n *naive) drop(b BlockID) {
 	}
 }
 
-// unpublish forgets a block and all prefixes that continue it.
+// unpublish forgets a block, and if it is the chain's what other bands have of its prefix and all prefixes that continue it.
 func (n *naive) unpublish(b BlockID) {
 	m := &n.blocks[b]
-	for _, kid := range n.children(m.prefix, m.depth+1) {
-		n.unpublish(kid)
+	if m.band == 0 {
+		for _, kid := range n.children(m.prefix, m.depth+1) {
+			n.unpublish(kid)
+		}
+		for band := 1; band < len(n.bands); band++ {
+			if side := n.find(m.prefix, band); side != 0 {
+				n.unpublish(side)
+			}
+		}
 	}
 	m.prefix = ""
 	n.park(b)
@@ -144,27 +241,39 @@ func (n *naive) unpublish(b BlockID) {
 // evict frees one cached block, of any domain or of one; false if there is
 // none.
 func (n *naive) evict(domain string) bool {
-	var cached []BlockID
+	cached := n.cached(domain)
+	if len(cached) == 0 {
+		return false
+	}
+	n.unpublish(slices.MinFunc(cached, n.compareUse))
+	return true
+}
+
+// cached are the idle published blocks of a domain, or of all.
+func (n *naive) cached(domain string) (cached []BlockID) {
 	for b := range n.blocks {
 		if m := &n.blocks[b]; n.idle(BlockID(b)) && m.prefix != "" && (domain == "" || m.domain == domain) {
 			cached = append(cached, BlockID(b))
 		}
 	}
-	if len(cached) == 0 {
-		return false
+	return cached
+}
+
+// compareUse orders cached blocks by which is evicted first.
+func (n *naive) compareUse(a, b BlockID) int {
+	x, y := &n.blocks[a], &n.blocks[b]
+	byClass := 0
+	if x.rank == 2 {
+		byClass = cmp.Compare(x.class, y.class)
 	}
-	n.unpublish(slices.MinFunc(cached, func(a, b BlockID) int {
-		x, y := &n.blocks[a], &n.blocks[b]
-		return cmp.Or(cmp.Compare(x.class, y.class), x.used-y.used, y.depth-x.depth)
-	}))
-	return true
+	return cmp.Or(x.rank-y.rank, byClass, x.used-y.used, y.band-x.band, y.depth-x.depth)
 }
 
 func (n *naive) resident(domain string) int {
 	count := 0
 	for b := range n.blocks {
 		if n.blocks[b].domain == domain {
-			count++
+			count += len(n.blocks[b].pages)
 		}
 	}
 	return count
@@ -176,24 +285,31 @@ func (n *naive) trim(domain string) {
 	}
 }
 
-func (n *naive) alloc(t *naiveTable) BlockID {
-	if n.bound > 0 && n.resident(t.domain) >= n.bound {
-		n.evict(t.domain)
+func (n *naive) alloc(t *naiveTable, band int) BlockID {
+	want := len(n.bands[band].groups)
+	for n.bound > 0 && n.resident(t.domain)+want > n.bound && n.evict(t.domain) {
+		continue
 	}
-	if len(n.stack) == 0 {
+	for len(n.stack) < want {
 		n.evict("")
 	}
-	b := n.stack[len(n.stack)-1]
-	n.stack = n.stack[:len(n.stack)-1]
-	n.blocks[b] = naiveBlock{domain: t.domain, refs: 1, class: t.class}
-	return b
+	var pages []BlockID
+	for range want {
+		pages = append(pages, n.stack[len(n.stack)-1])
+		n.stack = n.stack[:len(n.stack)-1]
+	}
+	for _, page := range pages {
+		n.blocks[page] = naiveBlock{mate: true}
+	}
+	n.blocks[pages[0]] = naiveBlock{pages: pages, band: band, domain: t.domain, refs: 1, class: t.class, rank: 2}
+	return pages[0]
 }
 
 func (n *naive) freeNow() int {
 	count := 0
 	for b := range n.blocks {
 		if n.idle(BlockID(b)) {
-			count++
+			count += n.pages(BlockID(b))
 		}
 	}
 	return count
@@ -209,67 +325,140 @@ func (n *naive) raise(b BlockID, c Class) {
 	}
 }
 
-// path is a block and the published blocks before it.
+// path is a block and the published blocks of the chain at and before it.
 func (n *naive) path(b BlockID) []BlockID {
 	path := []BlockID{b}
 	prefix := n.blocks[b].prefix
 	for a := range n.blocks {
-		if m := &n.blocks[a]; m.prefix != "" && strings.HasPrefix(prefix, m.prefix+",") {
+		if m := &n.blocks[a]; BlockID(a) != b && m.prefix != "" && m.band == 0 && strings.HasPrefix(prefix+",", m.prefix+",") {
 			path = append(path, BlockID(a))
 		}
 	}
 	return path
 }
 
+// covered is how many rows the tables of a band are grown to.
+func (n *naive) covered(band, rows, tokens int) int {
+	if n.bands[band].window == 0 || n.step == 0 {
+		return rows
+	}
+	return min(rows, tokens+n.step)
+}
+
+// fresh counts the pages that growth takes, with a hit or without.
+func (n *naive) fresh(t *naiveTable, rows int, h naiveHit) (need int) {
+	tokens := t.tokens + h.full()*n.blockTokens + h.rows
+	for band := range n.bands {
+		have := max(len(t.lists[band]), h.full())
+		blocks := max(0, n.ceil(n.covered(band, max(rows, tokens), tokens))-have)
+		if n.cow(t, band, rows) {
+			blocks++
+		}
+		need += blocks * len(n.bands[band].groups)
+	}
+	return need
+}
+
+// cow reports whether the next row goes to a block of a band that must be replaced.
+func (n *naive) cow(t *naiveTable, band, rows int) bool {
+	tail := t.tokens / n.blockTokens
+	return rows > t.tokens && tail < len(t.lists[band]) && !n.writable(t.lists[band][tail])
+}
+
 func (n *naive) grow(t *naiveTable, rows int, h naiveHit) (copies []Copy, ok bool) {
-	empty := len(t.blocks) == 0
-	if !empty {
+	if len(t.lists[0]) > 0 {
 		h = naiveHit{}
 	}
-	hitRows := len(h.blocks)*n.blockTokens + h.rows
-	tail := t.tokens / n.blockTokens
-	cow := !empty && rows > t.tokens && tail < len(t.blocks) && !n.writable(t.blocks[tail])
-	need := max(0, n.ceil(max(rows, hitRows))-len(h.blocks)-len(t.blocks))
-	if cow {
-		need++
-	}
-	room := n.freeNow()
-	for _, b := range h.blocks {
-		if n.idle(b) {
-			room--
+	room, sources := n.freeNow(), 0
+	for _, list := range h.blocks {
+		for _, b := range list {
+			if n.idle(b) {
+				room -= n.pages(b)
+			}
 		}
 	}
-	if need > room {
+	for _, b := range h.partial {
+		if n.idle(b) && !n.single() {
+			sources += n.pages(b)
+		}
+	}
+	if sources > 0 && n.fresh(t, rows, h) > room-sources {
+		sources, h.partial, h.rows = 0, nil, 0
+	}
+	if n.fresh(t, rows, h) > room-sources {
 		return nil, false
 	}
-	for _, b := range h.blocks {
-		n.blocks[b].refs++
-		t.blocks = append(t.blocks, b)
-	}
-	if len(h.blocks) > 0 {
-		n.raise(h.blocks[len(h.blocks)-1], t.class)
-	}
-	if h.rows > 0 {
-		if n.idle(h.partial) {
-			n.blocks[h.partial].used = n.now
+	copies = n.attach(t, h)
+	trim := !n.single()
+	for band := range slices.Backward(n.bands) {
+		if n.cow(t, band, rows) {
+			trim = true
+			tail := t.tokens / n.blockTokens
+			old := t.lists[band][tail]
+			t.lists[band][tail] = n.alloc(t, band)
+			copies = n.copied(copies, old, t.lists[band][tail], t.tokens%n.blockTokens)
+			n.drop(old)
 		}
-		t.blocks = append(t.blocks, n.alloc(t))
-		copies = n.copied(copies, h.partial, t.blocks[len(t.blocks)-1], h.rows)
+		for len(t.lists[band]) < n.ceil(n.covered(band, max(rows, t.tokens), t.tokens)) {
+			t.lists[band] = append(t.lists[band], n.alloc(t, band))
+		}
 	}
-	t.tokens += hitRows
-	if cow {
-		old := t.blocks[tail]
-		t.blocks[tail] = n.alloc(t)
-		copies = n.copied(copies, old, t.blocks[tail], t.tokens%n.blockTokens)
-		n.drop(old)
-	}
-	for len(t.blocks) < n.ceil(rows) {
-		t.blocks = append(t.blocks, n.alloc(t))
-	}
-	if cow {
+	if trim {
 		n.trim(t.domain)
 	}
 	return copies, true
+}
+
+// attach takes the blocks of a hit, and copies of the first rows of its partial one.
+func (n *naive) attach(t *naiveTable, h naiveHit) (copies []Copy) {
+	for band, list := range h.blocks {
+		for i, b := range list {
+			if b == 0 {
+				t.slid[band] = i + 1
+			}
+			if b == 0 && band == 0 { // the chain before the window is used again with it
+				above := n.path(list[len(list)-1])
+				for _, a := range above {
+					if n.idle(a) {
+						n.blocks[a].used = n.now
+					}
+				}
+			}
+		}
+		t.lists[band] = append(t.lists[band], list...)
+	}
+	for _, list := range h.blocks {
+		for _, b := range list {
+			if b != 0 {
+				n.hold(b)
+			}
+		}
+	}
+	for _, list := range h.blocks {
+		for _, b := range list {
+			if b != 0 {
+				n.raise(b, t.class)
+			}
+		}
+	}
+	for _, b := range h.partial {
+		if !n.single() {
+			n.hold(b)
+		} else if n.idle(b) {
+			n.blocks[b].used = n.now
+		}
+	}
+	for band, b := range slices.Backward(h.partial) {
+		t.lists[band] = append(t.lists[band], n.alloc(t, band))
+		copies = n.copied(copies, b, t.lists[band][len(t.lists[band])-1], h.rows)
+	}
+	for _, b := range h.partial {
+		if !n.single() {
+			n.drop(b)
+		}
+	}
+	t.tokens += h.full()*n.blockTokens + h.rows
+	return copies
 }
 
 func (n *naive) writable(b BlockID) bool {
@@ -281,29 +470,86 @@ func (n *naive) copied(copies []Copy, src, dst BlockID, rows int) []Copy {
 	if src == dst || rows == 0 {
 		return copies
 	}
-	return append(copies, Copy{Src: src, Dst: dst, Rows: rows})
+	from, to := n.blocks[src], n.blocks[dst]
+	for i, g := range n.bands[to.band].groups {
+		page := src // its source may have been evicted
+		if i > 0 {
+			page = from.pages[i]
+		}
+		copies = append(copies, Copy{Src: page, Dst: to.pages[i], Rows: rows, Group: g})
+	}
+	return copies
 }
 
 func (n *naive) commit(t *naiveTable, ids []int32, verified int) {
 	for i := t.tokens / n.blockTokens; i < verified/n.blockTokens; i++ {
-		b := t.blocks[i]
-		if i > 0 && (t.blocks[i-1] == 0 || n.blocks[t.blocks[i-1]].prefix == "") {
+		if i > 0 && (t.lists[0][i-1] == 0 || n.blocks[t.lists[0][i-1]].prefix == "") {
 			continue
 		}
 		prefix := prefixKey(t.domain, ids[:(i+1)*n.blockTokens])
-		if twin := n.find(prefix); twin != 0 {
-			n.blocks[twin].refs++
-			n.raise(twin, n.blocks[b].class)
-			t.blocks[i] = twin
-			n.drop(b)
-			continue
+		for band := range n.bands {
+			b := t.lists[band][i]
+			if twin := n.find(prefix, band); twin != 0 {
+				n.hold(twin)
+				n.raise(twin, n.blocks[b].class)
+				t.lists[band][i] = twin
+				n.drop(b)
+				continue
+			}
+			n.born++
+			m := &n.blocks[b]
+			m.prefix, m.depth, m.born = prefix, i, n.born
+			n.raise(b, m.class)
 		}
-		n.published++
-		m := &n.blocks[b]
-		m.prefix, m.depth, m.born = prefix, i, n.published
-		n.raise(b, m.class)
 	}
 	t.tokens = verified
+	n.pass(t)
+}
+
+// pass releases what no further row sees.
+func (n *naive) pass(t *naiveTable) {
+	windows := false
+	for band := len(n.bands) - 1; band >= 0; band-- {
+		windows = windows || n.bands[band].window > 0
+		end := n.seen(band, t.tokens)
+		if band == 0 {
+			end = min(end, t.tokens/n.blockTokens-1)
+		}
+		for i := end - 1; i >= t.slid[band]; i-- {
+			b := t.lists[band][i]
+			if m := &n.blocks[b]; band > 0 && m.refs == 1 {
+				m.rank = n.rankOf(t, band, i)
+			}
+			t.lists[band][i] = 0
+			n.drop(b)
+		}
+		t.slid[band] = max(t.slid[band], end)
+	}
+	if windows {
+		n.trim(t.domain)
+	}
+}
+
+// rankOf is how a block is kept that a window has passed: other sequences may go on where the chain forks, and where it is
+// expected, and see it from there.
+func (n *naive) rankOf(t *naiveTable, band, i int) int {
+	whole, rank := t.tokens/n.blockTokens, 0
+	for end := i; end <= whole; end++ {
+		if end > i && n.seen(band, end*n.blockTokens) > i {
+			break
+		}
+		if end == t.expected/n.blockTokens {
+			rank = max(rank, 1)
+		}
+		if end == i || t.lists[0][end-1] == 0 || n.blocks[t.lists[0][end-1]].prefix == "" {
+			continue
+		}
+		forks := len(n.children(n.blocks[t.lists[0][end-1]].prefix, end))
+		if forks > 1 || forks == 1 && end == whole {
+			rank = 2
+		}
+	}
+	return rank
 }
 
 func (n *naive) truncate(t *naiveTable, rows int) {
@@ -313,19 +559,24 @@ func (n *naive) truncate(t *naiveTable, rows int) {
 }
 
 func (n *naive) shrink(t *naiveTable, keep int) {
-	for len(t.blocks) > keep {
-		b := t.blocks[len(t.blocks)-1]
-		t.blocks = t.blocks[:len(t.blocks)-1]
-		n.drop(b)
+	for band := len(n.bands) - 1; band >= 0; band-- {
+		for list := &t.lists[band]; len(*list) > keep; {
+			b := (*list)[len(*list)-1]
+			*list = (*list)[:len(*list)-1]
+			n.drop(b)
+		}
 	}
 }
 
 func (n *naive) fork(t *naiveTable) *naiveTable {
-	f := &naiveTable{domain: t.domain, class: t.class, tokens: t.tokens, slid: t.slid}
-	f.blocks = slices.Clone(t.blocks[:n.ceil(t.tokens)])
-	for _, b := range f.blocks {
-		if b != 0 {
-			n.blocks[b].refs++
+	f := &naiveTable{domain: t.domain, class: t.class, tokens: t.tokens, slid: slices.Clone(t.slid), expected: t.expected}
+	for _, list := range t.lists {
+		list = slices.Clone(list[:n.ceil(t.tokens)])
+		f.lists = append(f.lists, list)
+		for _, b := range list {
+			if b != 0 {
+				n.hold(b)
+			}
 		}
 	}
 	return f
@@ -337,21 +588,25 @@ func (n *naive) release(t *naiveTable) {
 }
 
 func (n *naive) slide(t *naiveTable, firstNeeded int) {
-	end := max(t.slid, min(firstNeeded, t.tokens)/n.blockTokens)
-	for i := end - 1; i >= t.slid; i-- {
-		b := t.blocks[i]
-		t.blocks[i] = 0
-		n.drop(b)
+	end := min(firstNeeded, t.tokens) / n.blockTokens
+	for band := len(n.bands) - 1; band >= 0; band-- {
+		for i := end - 1; i >= t.slid[band]; i-- {
+			b := t.lists[band][i]
+			t.lists[band][i] = 0
+			n.drop(b)
+		}
+		t.slid[band] = max(t.slid[band], end)
 	}
-	t.slid = end
 	n.trim(t.domain)
 }
 
 func (n *naive) setClass(t *naiveTable, c Class) {
 	t.class = c
-	for _, b := range t.blocks {
-		if b != 0 {
-			n.raise(b, c)
+	for _, list := range t.lists {
+		for _, b := range list {
+			if b != 0 {
+				n.raise(b, c)
+			}
 		}
 	}
 }

@@ -17,6 +17,10 @@ type Config struct {
 	// see, 0 is all. nil is one group that sees all.
 	Windows []int
 
+	// StepRows bounds the rows of a sequence that are computed between two Commits. Tables with a window are grown so
+	// far ahead of the final rows and no further. 0 is no bound: then they are grown as the others.
+	StepRows int
+
 	// TenantBlocks bounds the blocks that a domain keeps resident, 0 is no
 	// bound. It limits the cache, never a live sequence: a domain at its bound
 	// grows by evicting its own cached blocks first, and drops cached blocks
@@ -57,8 +61,8 @@ func (c Config) validate() error {
 	if n := c.blockTokens(); n < 1 || n > maxBlockTokens {
 		return fmt.Errorf("kvcache: block tokens is %d, want 1 to %d", n, maxBlockTokens)
 	}
-	if len(c.Windows) > 1 || len(c.Windows) == 1 && c.Windows[0] != 0 {
-		return fmt.Errorf("kvcache: windows are %v, want one group without a window", c.Windows)
+	if err := c.checkWindows(); err != nil {
+		return err
 	}
 	if c.TenantBlocks < 0 {
 		return fmt.Errorf("kvcache: tenant blocks is %d, want 0 (no bound) or more", c.TenantBlocks)
@@ -89,7 +93,7 @@ func New(c Config) (*Pool, error) {
 	p := &Pool{blockStore: blockStore{
 		domainTable: domainTable{usable: n - 1, floorPercent: c.FloorPercent, slots: map[Domain]int32{}},
 		config:      c,
-		blockTokens: c.blockTokens(),
+		layout:      newLayout(c),
 		blocks:      make([]block, n),
 		ids:         make([]int32, n*c.blockTokens()),
 	}}
@@ -123,7 +127,7 @@ func (p *Pool) Stats() Stats {
 		Cached:     p.cached,
 		Referenced: p.Usable() - p.free - p.cached - p.pinned,
 		Pinned:     p.pinned,
-		Published:  p.index.count,
+		Published:  p.published,
 		Tables:     len(p.tables),
 		Domains:    len(p.slots),
 		Counters:   p.counts,
@@ -182,7 +186,7 @@ func (p *Pool) Pin(b BlockID) bool {
 	}
 	if m.idle() {
 		p.unpark(b)
-		p.pinned++
+		p.pinned += p.pagesOf(m.band)
 	}
 	m.pins++
 	return true
@@ -200,7 +204,7 @@ func (p *Pool) Unpin(b BlockID) {
 	if !m.idle() {
 		return
 	}
-	p.pinned--
+	p.pinned -= p.pagesOf(m.band)
 	slot := m.domain
 	p.park(b)
 	for a := m.parent; m.published && a != 0; a = p.blocks[a].parent {

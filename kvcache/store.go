@@ -2,26 +2,29 @@ package kvcache
 
 // The lists of idle blocks: sentinels in blockStore.lru after the blocks.
 const (
-	freeList  = 0 // unpublished, a stack
-	classList = 1 // one per class, published, least recently used first
-	numLists  = classList + numClasses
+	freeList = 0 // unpublished, a stack
+	rankList = 1 // one per rank, published, least recently used first
+	numRanks = numAside + numClasses
+	numLists = rankList + numRanks
 )
 
 // blockStore has the blocks and what is in them: references, the prefix cache, and the order in which idle blocks are taken.
 type blockStore struct {
 	domainTable
-	config      Config
-	blockTokens int
+	config Config
+	layout
 
 	blocks   []block
-	ids      []int32 // [Blocks][BlockTokens] token ids of published blocks
+	sources  []BlockID // scratch of growth
+	ids      []int32   // [Blocks][BlockTokens] token ids of published blocks
 	index    index
 	lru      rings // blocks, then the numLists lists of idle blocks
-	own      rings // blocks, then numClasses lists of cached blocks per domain slot
+	own      rings // blocks, then numRanks lists of cached blocks per domain slot
 	children rings // blocks, then the published children of each block, then those of each domain slot
 	hand     int32 // domain at which the search for one above its floor goes on
 
-	free, cached, pinned int // idle unpublished, idle published, unreferenced but pinned
+	free, cached, pinned int // pages: idle unpublished, idle published, unreferenced but pinned
+	published            int // pages
 	counts               Counters
 	log                  eventLog
 	buf                  preimage // scratch of hashes
@@ -33,6 +36,7 @@ func (bs *blockStore) publish(b, parent BlockID, h Hash, ids []int32) {
 	m.hash, m.parent, m.published = h, parent, true
 	copy(bs.rows(b), ids)
 	bs.index.insert(b)
+	bs.published += bs.pagesOf(0)
 	bs.children.pushFront(bs.childRing(m.domain, parent), int32(b))
 	bs.raise(parent, m.class) // a replaced tail may be of a lower class than the blocks grown after it
 	if bs.config.Events {
@@ -48,25 +52,18 @@ func (bs *blockStore) Usable() int { return len(bs.blocks) - 1 }
 // released, or cached and evictable.
 func (bs *blockStore) FreeNow() int { return bs.free + bs.cached }
 
-// Groups is the number of block tables of a sequence: one per entry of Config.Windows.
-func (bs *blockStore) Groups() int { return max(1, len(bs.config.Windows)) }
-
-// Need is the most blocks that a sequence of so many rows takes, in all groups.
-func (bs *blockStore) Need(rows int) int { return bs.blocksFor(rows) }
-
-// blocksFor is the number of blocks that cover rows.
-func (bs *blockStore) blocksFor(rows int) int { return (rows + bs.blockTokens - 1) / bs.blockTokens }
-
 // rows are the token ids stored for block b.
 func (bs *blockStore) rows(b BlockID) []int32 {
 	at := int(b) * bs.blockTokens
 	return bs.ids[at : at+bs.blockTokens]
 }
 
-func (bs *blockStore) classRing(c Class) int32 { return int32(len(bs.blocks)) + classList + int32(c) }
+// rankRing is the list of idle published blocks of a rank.
+func (bs *blockStore) rankRing(rank int32) int32 { return int32(len(bs.blocks)) + rankList + rank }
 
-func (bs *blockStore) ownRing(slot int32, c Class) int32 {
-	return int32(len(bs.blocks)) + slot*numClasses + int32(c)
+// ownRing is the same of one domain.
+func (bs *blockStore) ownRing(slot, rank int32) int32 {
+	return int32(len(bs.blocks)) + slot*numRanks + rank
 }
 
 // childRing is the list of published blocks that follow parent, newest first.
@@ -82,33 +79,46 @@ func (bs *blockStore) childRing(slot int32, parent BlockID) int32 {
 func (bs *blockStore) park(b BlockID) {
 	m := &bs.blocks[b]
 	if m.published {
-		bs.lru.pushBack(bs.classRing(m.class), int32(b))
-		bs.own.pushBack(bs.ownRing(m.domain, m.class), int32(b))
-		bs.domains[m.domain].cached++
-		bs.cached++
+		rank, pages := m.rank(), bs.pagesOf(m.band)
+		bs.lru.pushBack(bs.rankRing(rank), int32(b))
+		bs.own.pushBack(bs.ownRing(m.domain, rank), int32(b))
+		bs.domains[m.domain].cached += pages
+		bs.cached += pages
 		return
 	}
+	pages := 1
 	bs.lru.pushFront(int32(len(bs.blocks))+freeList, int32(b))
-	bs.free++
+	if bs.wide {
+		pages = bs.freeMates(b)
+	}
+	bs.free += pages
 	if m.domain != noDomain {
 		slot := m.domain
 		m.domain = noDomain
-		bs.domains[slot].resident--
+		bs.domains[slot].resident -= pages
 		bs.closeDomain(slot)
 	}
 }
 
-// unpark takes an idle block off its list.
+// freeMates puts the other pages of a block on the free stack, on top of its first, and returns how many pages it had.
+func (bs *blockStore) freeMates(b BlockID) (pages int) {
+	pages = 1
+	for mate := bs.mates[b]; mate != 0; pages++ {
+		bs.lru.pushFront(int32(len(bs.blocks))+freeList, int32(mate))
+		mate, bs.mates[mate] = bs.mates[mate], 0
+	}
+	bs.mates[b] = 0
+	return pages
+}
+
+// unpark takes an idle published block off its list.
 func (bs *blockStore) unpark(b BlockID) {
 	m := &bs.blocks[b]
+	pages := bs.pagesOf(m.band)
 	bs.lru.remove(int32(b))
-	if !m.published {
-		bs.free--
-		return
-	}
 	bs.own.remove(int32(b))
-	bs.domains[m.domain].cached--
-	bs.cached--
+	bs.domains[m.domain].cached -= pages
+	bs.cached -= pages
 }
 
 // refresh makes a cached block the most recently used of its class.
@@ -126,9 +136,10 @@ func (bs *blockStore) hold(b BlockID) {
 	case m.idle():
 		bs.unpark(b)
 	case m.ref == 0:
-		bs.pinned--
+		bs.pinned -= bs.pagesOf(m.band)
 	}
 	m.ref++
+	m.order = byClass
 }
 
 // drop takes a table's reference back; the null block has none.
@@ -142,27 +153,41 @@ func (bs *blockStore) drop(b BlockID) {
 	case m.idle():
 		bs.park(b)
 	case m.ref == 0:
-		bs.pinned++
+		bs.pinned += bs.pagesOf(m.band)
 	}
 }
 
-// alloc takes an idle block for a table of domain slot: the domain's own
-// oldest when it is at its bound, else a free one, else the oldest of the
-// lowest class: of domains above their floor if there are any, else its own or of those that are not protected. The caller has made sure that one is idle.
-func (bs *blockStore) alloc(slot int32, c Class) BlockID {
-	if d := &bs.domains[slot]; bs.config.TenantBlocks > 0 && d.resident >= bs.config.TenantBlocks {
-		bs.evictOwn(slot)
+// alloc takes idle pages for a block of a band of a table of domain slot: the domain's own
+// oldest when it is at its bound, else free ones, else the oldest of the
+// lowest class: of domains above their floor if there are any, else its own or of those that are not protected. The caller has made sure that they are idle.
+func (bs *blockStore) alloc(slot int32, c Class, band int) BlockID {
+	pages := bs.pagesOf(uint8(band))
+	if d, bound := &bs.domains[slot], bs.config.TenantBlocks; bound > 0 {
+		for d.resident+pages > bound && bs.evictOwn(slot) {
+			continue
+		}
 	}
-	if bs.free == 0 {
+	for bs.free < pages {
 		bs.evict(slot)
 	}
-	b := BlockID(bs.lru.front(int32(len(bs.blocks)) + freeList))
-	bs.unpark(b)
+	b := bs.pop()
+	for last, n := b, 1; n < pages; n++ {
+		bs.mates[last] = bs.pop()
+		last = bs.mates[last]
+	}
 	m := &bs.blocks[b]
-	m.ref, m.class, m.domain = 1, c, slot
+	m.ref, m.class, m.domain, m.band, m.order = 1, c, slot, uint8(band), byClass
 	m.gen++
-	bs.domains[slot].resident++
+	bs.domains[slot].resident += pages
 	return b
+}
+
+// pop takes the page on top of the free stack.
+func (bs *blockStore) pop() BlockID {
+	b := bs.lru.front(int32(len(bs.blocks)) + freeList)
+	bs.lru.remove(b)
+	bs.free--
+	return BlockID(b)
 }
 
 // raise lifts a block and the published blocks before it to class c at least,

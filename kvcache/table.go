@@ -7,25 +7,38 @@ import "slices"
 // Pool.Begin; after Pool.Release the same table can be begun again and keeps
 // its capacity. A begun table must not be copied or moved.
 type Table struct {
-	pool   *Pool // nil between Release and Begin
-	place  int   // in pool.tables
-	domain int32
-	class  Class
-	blocks []BlockID
-	gens   []uint32 // of the blocks when they entered, for Check
-	tokens int      // rows whose KV is final
-	grown  int      // rows that may be written: what the last Grow covered
-	slid   int      // leading blocks released by Slide
+	pool     *Pool // nil between Release and Begin
+	place    int   // in pool.tables
+	domain   int32
+	class    Class
+	list            // of the chain
+	sides    []list // of the other bands
+	tokens   int    // rows whose KV is final
+	grown    int    // rows that may be written: what the last Grow covered in all bands
+	expected int    // rows after which other sequences may go on otherwise
+}
+
+// listOf is the table's list of a band.
+func (t *Table) listOf(band int) *list {
+	if band == 0 {
+		return &t.list
+	}
+	return &t.sides[band-1]
 }
 
 // Blocks lists the blocks of a group of layers, in order: row i of the sequence is row i mod BlockTokens of block
 // i / BlockTokens, and the null block stands where a window has passed. It is valid until the next call
 // that changes the table; callers only read it.
 func (t *Table) Blocks(group int) []BlockID {
-	if group != 0 {
+	if t.pool == nil {
 		return nil
 	}
-	return t.blocks
+	at := t.pool.places[group]
+	l := t.listOf(at.band)
+	if at.page == 0 {
+		return l.blocks
+	}
+	return l.mates[at.page-1]
 }
 
 // Tokens is the number of leading rows whose KV is computed and final.
@@ -33,6 +46,22 @@ func (t *Table) Tokens() int { return t.tokens }
 
 // Class is the retention class of blocks that the table takes from now on.
 func (t *Table) Class() Class { return t.class }
+
+// Expect says that other sequences may begin with the first rows of this one and go on otherwise: what windows see before
+// there stays in the cache for longer than what they pass elsewhere. It holds until Release.
+func (t *Table) Expect(rows int) { t.expected = rows }
+
+// fewestRows is the least to which a live table can be truncated: what the row after them sees must be there.
+func (t *Table) fewestRows() int {
+	p, least := t.pool, 0
+	for i := range p.bands {
+		l, w := t.listOf(i), p.bands[i].window
+		if l.slid > 0 {
+			least = max(least, min(l.slid*p.blockTokens+max(w-1, 0), t.tokens))
+		}
+	}
+	return least
+}
 
 // Copy asks the engine to copy the first Rows rows of block Src to Dst, in all
 // layers of a group. The copies of a step are executed in the order in which they were
@@ -57,9 +86,23 @@ func (p *Pool) Begin(t *Table, d Domain) {
 // adopt enters a table into the list of live ones.
 func (p *Pool) adopt(t *Table, slot int32, c Class) {
 	t.pool, t.place, t.domain, t.class = p, len(p.tables), slot, c
-	t.tokens, t.grown, t.slid = 0, 0, 0
+	t.tokens, t.grown, t.slid, t.expected = 0, 0, 0, 0
+	if p.wide || len(t.sides)+len(t.mates) > 0 {
+		t.shape(p.bands)
+	}
 	p.tables = append(p.tables, t)
 	p.domains[slot].tables++
+}
+
+// shape gives an empty table the lists of a pool.
+func (t *Table) shape(bands []band) {
+	t.list.shape(bands[0].pages)
+	if len(t.sides) != len(bands)-1 {
+		t.sides = make([]list, len(bands)-1)
+	}
+	for i := range t.sides {
+		t.sides[i].shape(bands[i+1].pages)
+	}
 }
 
 // holds reports whether t is a live table of this pool, and not a copy of one.
@@ -74,6 +117,9 @@ func (p *Pool) holds(t *Table) bool {
 func (p *Pool) demand(t *Table, rows int, hit *Hit) (need, idle int, cow, ok bool) {
 	if !p.holds(t) {
 		return 0, 0, false, false
+	}
+	if !p.simple {
+		return demandAll(p, t, rows, hit)
 	}
 	idle = p.FreeNow()
 	if len(t.blocks) == 0 && hit.Tokens > 0 {
@@ -141,11 +187,16 @@ func (p *Pool) grow(t *Table, rows int, hit *Hit, cow bool, copies *[]Copy) {
 		p.counts.QueryTokens += uint64(hit.queried)
 		p.counts.HitTokens += uint64(hit.Tokens)
 	}
+	if !p.simple {
+		growAll(p, t, rows, hit, copies)
+		return
+	}
 	if cow {
-		p.replaceTail(t, copies)
+		p.replaceTail(t, 0, copies)
 	}
 	for n := p.blocksFor(rows); len(t.blocks) < n; {
-		t.push(p, p.alloc(t.domain, t.class))
+		b := p.alloc(t.domain, t.class, 0)
+		t.blocks, t.gens = append(t.blocks, b), append(t.gens, p.blocks[b].gen)
 	}
 	t.grown = max(t.grown, rows)
 	if cow {
@@ -159,37 +210,47 @@ func (p *Pool) attach(t *Table, hit *Hit, copies *[]Copy) {
 	if hit.Tokens == 0 {
 		return
 	}
+	if !p.simple {
+		attachAll(p, t, hit, copies)
+		return
+	}
 	t.resize(hit.Full)
 	for i, b := hit.Full-1, hit.last; i >= 0; i, b = i-1, p.blocks[b].parent {
 		p.hold(b)
-		t.set(p, i, b)
+		t.blocks[i], t.gens[i] = b, p.blocks[b].gen
 	}
 	p.raise(hit.last, t.class)
 	if hit.PartialTokens > 0 {
 		p.refresh(hit.Partial)
-		fresh := p.alloc(t.domain, t.class)
-		t.push(p, fresh)
-		p.copyRows(copies, hit.Partial, fresh, hit.PartialTokens)
+		fresh := p.alloc(t.domain, t.class, 0)
+		t.push(&p.blockStore, fresh)
+		p.copyRows(copies, 0, hit.Partial, fresh, hit.PartialTokens)
 	}
 	t.tokens, t.grown = hit.Tokens, hit.Tokens
 }
 
-// replaceTail gives the table a fresh copy of the block that its next row
+// replaceTail gives the table a fresh copy of the block of a band that its next row
 // goes to.
-func (p *Pool) replaceTail(t *Table, copies *[]Copy) {
-	i := t.tokens / p.blockTokens
-	old, fresh := t.blocks[i], p.alloc(t.domain, t.class)
-	t.set(p, i, fresh)
-	p.copyRows(copies, old, fresh, t.tokens%p.blockTokens)
+func (p *Pool) replaceTail(t *Table, band int, copies *[]Copy) {
+	i, l := t.tokens/p.blockTokens, t.listOf(band)
+	old, fresh := l.blocks[i], p.alloc(t.domain, t.class, band)
+	l.set(&p.blockStore, i, fresh)
+	p.copyRows(copies, band, old, fresh, t.tokens%p.blockTokens)
 	p.drop(old)
 }
 
-// copyRows appends a copy. The source of a partial hit may have been evicted
+// copyRows appends the copies of a block's pages. The source of a partial hit may have been evicted
 // to become the destination itself, rows and all.
-func (p *Pool) copyRows(copies *[]Copy, src, dst BlockID, rows int) {
+func (p *Pool) copyRows(copies *[]Copy, band int, src, dst BlockID, rows int) {
 	p.counts.CopiedRows += uint64(rows)
-	if src != dst && rows > 0 {
-		*copies = append(*copies, Copy{Src: src, Dst: dst, Rows: rows})
+	if src == dst || rows == 0 {
+		return
+	}
+	for _, g := range p.bands[band].groups {
+		*copies = append(*copies, Copy{Src: src, Dst: dst, Rows: rows, Group: g})
+		if p.wide {
+			src, dst = p.mates[src], p.mates[dst]
+		}
 	}
 }
 
@@ -197,22 +258,16 @@ func (p *Pool) copyRows(copies *[]Copy, src, dst BlockID, rows int) {
 // released and Tokens is at most rows. Published blocks stay in the cache, and
 // one that is cut in the middle is replaced by the next Grow.
 func (p *Pool) Truncate(t *Table, rows int) {
-	if !p.holds(t) || rows < t.slid*p.blockTokens || rows < 0 {
+	if !p.holds(t) || rows < t.fewestRows() {
 		p.misuse("truncate to %d rows: the table is not live or its window begins later", rows)
 		return
 	}
-	p.shrink(t, p.blocksFor(rows))
+	for i := range slices.Backward(t.sides) {
+		t.sides[i].shrink(&p.blockStore, p.blocksFor(rows))
+	}
+	t.shrink(&p.blockStore, p.blocksFor(rows))
 	t.tokens, t.grown = min(t.tokens, rows), min(t.grown, rows)
 	p.trim(t.domain)
-}
-
-// shrink drops all but the first n blocks, tail first.
-func (p *Pool) shrink(t *Table, n int) {
-	for i := len(t.blocks) - 1; i >= n; i-- {
-		b := t.blocks[i]
-		t.blocks, t.gens = t.blocks[:i], t.gens[:i]
-		p.drop(b)
-	}
 }
 
 // Fork makes dst, a table that is not begun, a second owner of the blocks that
@@ -225,23 +280,18 @@ func (p *Pool) Fork(dst, src *Table) {
 	}
 	p.adopt(dst, src.domain, src.class)
 	n := p.blocksFor(src.tokens)
-	dst.resize(n)
-	for i, b := range src.blocks[:n] {
-		if b != 0 {
-			p.hold(b)
-		}
-		dst.set(p, i, b)
+	dst.share(&p.blockStore, &src.list, n)
+	for i := range dst.sides {
+		dst.sides[i].share(&p.blockStore, &src.sides[i], n)
 	}
-	dst.tokens, dst.grown, dst.slid = src.tokens, src.tokens, src.slid
+	dst.tokens, dst.grown, dst.expected = src.tokens, src.tokens, src.expected
 }
 
 // Sole is how many blocks of a table no other table holds: Release makes those free that are not pinned.
 func (p *Pool) Sole(t *Table) int {
-	n := 0
-	for _, b := range t.blocks {
-		if m := &p.blocks[b]; b != 0 && m.ref == 1 {
-			n++
-		}
+	n := t.sole(&p.blockStore)
+	for i := range t.sides {
+		n += t.sides[i].sole(&p.blockStore)
 	}
 	return n
 }
@@ -256,7 +306,11 @@ func (p *Pool) Release(t *Table) {
 		p.misuse("release a table of another pool or a copy of a table")
 		return
 	}
-	p.shrink(t, 0)
+	for i := range slices.Backward(t.sides) {
+		t.sides[i].shrink(&p.blockStore, 0)
+		t.sides[i].slid = 0
+	}
+	t.shrink(&p.blockStore, 0)
 	last := len(p.tables) - 1
 	p.tables[t.place] = p.tables[last]
 	p.tables[t.place].place = t.place
@@ -276,13 +330,11 @@ func (p *Pool) Slide(t *Table, firstNeeded int) {
 		p.misuse("slide a table that is not live")
 		return
 	}
-	end := max(t.slid, min(firstNeeded, t.tokens)/p.blockTokens)
-	for i := end - 1; i >= t.slid; i-- {
-		b := t.blocks[i]
-		t.set(p, i, 0)
-		p.drop(b)
+	end := min(firstNeeded, t.tokens) / p.blockTokens
+	for i := range slices.Backward(t.sides) {
+		t.sides[i].slide(&p.blockStore, end)
 	}
-	t.slid = end
+	t.slide(&p.blockStore, end)
 	p.trim(t.domain)
 }
 
@@ -295,20 +347,12 @@ func (p *Pool) SetClass(t *Table, c Class) {
 		return
 	}
 	t.class = c
+	for i := range slices.Backward(t.sides) {
+		for _, b := range slices.Backward(t.sides[i].blocks) {
+			p.raise(b, c)
+		}
+	}
 	for _, b := range slices.Backward(t.blocks) {
 		p.raise(b, c)
 	}
-}
-
-func (t *Table) push(p *Pool, b BlockID) {
-	t.blocks = append(t.blocks, b)
-	t.gens = append(t.gens, p.blocks[b].gen)
-}
-
-func (t *Table) set(p *Pool, i int, b BlockID) { t.blocks[i], t.gens[i] = b, p.blocks[b].gen }
-
-// resize makes room for n entries, which the caller sets.
-func (t *Table) resize(n int) {
-	t.blocks = slices.Grow(t.blocks[:0], n)[:n]
-	t.gens = slices.Grow(t.gens[:0], n)[:n]
 }

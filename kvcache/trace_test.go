@@ -261,7 +261,7 @@ func (tr *trace) cache() []string {
 	var out []string
 	p := tr.pool
 	for c := range Class(numClasses) {
-		list := p.classRing(c)
+		list := p.rankRing(numAside + int32(c))
 		for b := p.lru.front(list); b != list; b = p.lru.front(b) {
 			out = append(out, fmt.Sprintf("%d %s %s", b, c, spell(p.rows(BlockID(b)))))
 		}

@@ -35,6 +35,9 @@ func (i Identity) Differs(other Identity) string {
 // pool changes; 0 where there is none.
 func (p *Pool) Find(d Domain, h Hash) (b BlockID, ids []int32) {
 	slot, ok := p.slots[d]
+	if !p.simple {
+		return 0, nil
+	}
 	if b = p.index.find(h); !ok || b == 0 || p.blocks[b].domain != slot {
 		return 0, nil
 	}
@@ -52,7 +55,7 @@ func (p *Pool) Cached(d Domain, chain []Hash, tokens []int32) (blocks int) {
 func (p *Pool) Insert(d Domain, chain []Hash, tokens []int32, from int, write func(i int, b BlockID)) (blocks int) {
 	n := p.blockTokens
 	hit := p.MatchChain(d, chain, tokens, from*n)
-	if hit.Full < from {
+	if hit.Full < from || !p.simple {
 		return 0
 	}
 	var t Table
@@ -60,8 +63,8 @@ func (p *Pool) Insert(d Domain, chain []Hash, tokens []int32, from int, write fu
 	p.attach(&t, &hit, nil) // of whole blocks: nothing is copied
 	blocks = max(0, min(len(tokens)/n-from, p.FreeNow()-p.protectedFrom(t.domain)))
 	for i := range blocks {
-		b := p.alloc(t.domain, t.class)
-		t.push(p, b)
+		b := p.alloc(t.domain, t.class, 0)
+		t.push(&p.blockStore, b)
 		write(from+i, b)
 	}
 	t.grown = (from + blocks) * n
