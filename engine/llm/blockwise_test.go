@@ -23,16 +23,18 @@ func twoSteps(t *testing.T, m *model, level isa.Level, kvType attend.KVType, thr
 	var b, after batch
 	next := kvcache.BlockID(1)
 	for s, n := range []int{181, 1, 213} {
-		var blocks []kvcache.BlockID
-		for range n/16 + 1 {
-			blocks, next = append(blocks, next), next+1
+		tables := make([][]kvcache.BlockID, len(m.cacheShape.Tables))
+		for t := range tables {
+			for range n/16 + 1 {
+				tables[t], next = append(tables[t], next), next+1
+			}
 		}
 		tokens := make([]int32, n+1)
 		for i := range tokens {
 			tokens[i] = int32(i*i*7+i+11*s) % tinyVocab
 		}
-		b.add(tokens[:n], 0, 16, blocks)
-		after.add(tokens[n:], n, 16, blocks)
+		b.add(tokens[:n], 0, 16, tables...)
+		after.add(tokens[n:], n, 16, tables...)
 		after.output = append(after.output, s)
 	}
 	b.output = wanted
@@ -43,7 +45,7 @@ func twoSteps(t *testing.T, m *model, level isa.Level, kvType attend.KVType, thr
 
 func smallKV(t *testing.T, m *model, typ attend.KVType) *attend.Pages {
 	t.Helper()
-	kv, err := attend.NewPages(m.cacheShape.sized(typ, 16, 32).Tables)
+	kv, err := attend.NewPages(m.cacheShape.sized(typ, 16, 32*len(m.cacheShape.Tables)).Tables)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,12 +29,25 @@ func start(t *testing.T, m tiny, o Options) *Engine {
 	if o.KVBlocks == 0 {
 		o.KVBlocks = 200
 	}
+	o.KVBlocks = m.blocks(t, o)
 	e, err := Open(m.file(t), o, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { stop(t, e) })
 	return e
+}
+
+// blocks are as many as hold what o.KVBlocks do of a model with one block table.
+func (m tiny) blocks(t testing.TB, o Options) int {
+	t.Helper()
+	n := o.KVBlocks - 1
+	o.KVBlocks = 1 << 20
+	i, err := Describe(m.file(t), o)
+	if err != nil {
+		return n + 1 // of which Open says more
+	}
+	return n*len(i.kv.Tables) + 1
 }
 
 // stop closes the engine and checks that every block came back.

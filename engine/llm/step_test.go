@@ -23,6 +23,7 @@ func newStepper(t testing.TB, m tiny, o Options) *stepper {
 	if o.KVBlocks == 0 {
 		o.KVBlocks = 400
 	}
+	o.KVBlocks = m.blocks(t, o)
 	if o.Threads == 0 {
 		o.Threads = 2
 	}
