@@ -123,7 +123,7 @@ func (e *Engine) build(f *gguf.File, progress func(done, total int64)) error {
 		return err
 	}
 	e.cache = kvcache.Config{
-		Blocks: b.shape.blocks(), BlockTokens: b.shape.blockTokens(), Windows: b.shape.windows,
+		Blocks: b.shape.blocks(), BlockTokens: b.shape.blockTokens(), Windows: b.shape.windows, StepRows: b.stepRows,
 		ModelDigest: e.info.Digest, KVType: e.info.KVLayout, Secret: e.opts.Secret, FloorPercent: cacheFloor,
 		Events: e.opts.BlockEvents,
 	}

@@ -112,7 +112,7 @@ func readOutline(f *gguf.File, opts *Options) (*outline, error) {
 	case opts.keepAll:
 		o.plan.deal(everything)
 	default:
-		o.plan.deal(everything) // h.length, once the pool gives back what windows have passed
+		o.plan.deal(h.length)
 	}
 	o.weights = o.loader.list(&o.hparams, &o.plan)
 	if o.loader.err != nil {

@@ -177,13 +177,16 @@ func (s cacheShape) sized(t attend.KVType, blockTokens, blocks int) cacheShape {
 	return cacheShape{s.Sized(t, blockTokens, blocks), s.windows}
 }
 
-// need is the most blocks that a sequence of so many rows takes, of which a step adds so many.
+// need is the most blocks that a sequence of so many rows takes, of which a step adds so many, 0 being any number: kvcache.Pool.Need
+// before there is a pool.
 func (s cacheShape) need(rows, step int) int {
-	blocks, size := 0, s.blockTokens()
+	size := s.blockTokens()
+	covering := func(rows int) int { return (rows + size - 1) / size }
+	blocks := 0
 	for _, w := range s.windows {
-		n := (rows + size - 1) / size
-		if w > 0 {
-			n = min(n, (w-1+step+size-1)/size+1) // a window begins anywhere in a block
+		n := covering(rows)
+		if w > 0 && step > 0 {
+			n = min(n, covering(w-1)+covering(step)+1) // a window begins anywhere in a block
 		}
 		blocks += n
 	}

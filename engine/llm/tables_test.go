@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"weir/engine/kernel/attend"
+	"weir/kvcache"
 )
 
 // family is the layers of a model whose windows are known.
@@ -73,7 +74,7 @@ func (f *family) sees(layer int) bool { return (layer+1)%f.period == 0 }
 func TestLayersAreDealtToTables(t *testing.T) {
 	for _, f := range windowedFamilies {
 		p := f.plan()
-		const length = 1 << 17
+		const length, step = 1 << 17, 16
 		p.deal(length)
 		checkDeal(t, f.name, p)
 		shape := p.cacheShape().sized(attend.KVF16, 16, 2)
@@ -90,7 +91,7 @@ func TestLayersAreDealtToTables(t *testing.T) {
 			}
 			return bytes
 		}
-		waste := func(rows int) float64 { return float64(shape.sequenceBytes(rows, 16)) / need(rows) }
+		waste := func(rows int) float64 { return float64(shape.sequenceBytes(rows, step)) / need(rows) }
 		places, empty := 0, 0
 		for _, table := range p.tables {
 			places += shape.PageBytes() / (16 * 4 * table.rowValues())
@@ -173,19 +174,19 @@ func TestLayersWithoutWindowsHaveOneTable(t *testing.T) {
 	}
 }
 
-// need counts every block that a window may touch, and fit is its inverse.
+// need is what the pool says, and fit is its inverse.
 func TestBlocksOfASequence(t *testing.T) {
 	s := cacheShape{attend.Tables{{Layers: 1, KVHeads: 1, HeadDim: 32}, {Layers: 1, KVHeads: 1, HeadDim: 32}}, []int{0, 40}}.sized(attend.KVF16, 16, 1)
 	const step = 20
-	for rows := range 400 {
-		most := 0
-		for from := 0; from < rows; from++ { // a step of rows [from, to)
-			to := min(from+step, rows)
-			first := max(0, from-39)
-			most = max(most, (to+15)/16+(to-1)/16-first/16+1)
+	for _, step := range []int{0, 1, step, 600} {
+		pool, err := kvcache.New(kvcache.Config{Blocks: 2, BlockTokens: 16, Windows: s.windows, StepRows: step})
+		if err != nil {
+			t.Fatal(err)
 		}
-		if got := s.need(rows, step); got < most || got > most+1 {
-			t.Errorf("%d rows: %d blocks, want %d", rows, got, most)
+		for rows := range 400 {
+			if got, want := s.need(rows, step), pool.Need(rows); got != want {
+				t.Errorf("%d rows, %d in a step: %d blocks, and the pool says %d", rows, step, got, want)
+			}
 		}
 	}
 	for blocks := range 40 {
