@@ -5,7 +5,8 @@
     llamacpp.py logits FOLDER MODEL.gguf…     logits of tokens.txt beside each model, into FOLDER/NAME.logits (float32,
                                               [tokens][vocabulary], at most 64 KiB of the beginning)
     llamacpp.py quality BASE.kld MODEL.gguf   divergence from what weir bench quality --save-all-logits wrote, as JSON
-    llamacpp.py speed MODEL.gguf              tokens per second of a prompt of 512, and decoding with 1, 4 and 16 sequences, as JSON
+    llamacpp.py speed MODEL.gguf [repacked]   tokens per second of a prompt of 512, and decoding with 1, 4 and 16 sequences of 32, as JSON,
+                                              without and with repacked weights
 
 LLAMA_LIB names another build of the library. Structures are those of llama.h of October 2026.
 """
@@ -142,36 +143,37 @@ def quality(base, file):
             "same_top": same / len(d)}
 
 
-def speed(file):
-    """Each figure is the median of three; the better of repacked weights and the file's own layout is the caller's to take."""
+def speed(file, repack):
+    """Each figure is the median of three."""
     r, result = np.random.default_rng(1), {}
-    for repack in (True, False):
-        m = Model(file, 16 * 192 + 640, batch=512, sequences=16, threads=os.cpu_count(), kv=1, repack=repack, flash=-1)
-        draw = lambda n: [int(t) for t in r.integers(1000, 20000, n)]
-        prompts = []
-        for _ in range(3):
-            m.clear()
-            text = draw(512)
-            began = time.perf_counter()
-            m.decode([(t, i, 0, i == 511) for i, t in enumerate(text)])
-            m.row(511)
-            prompts.append(512 / (time.perf_counter() - began))
-        figures = {"prompt_512": statistics.median(prompts)}
-        for n, steps in ((1, 32), (4, 16), (16, 16)):
-            m.clear()
+    m = Model(file, 16 * 96 + 640, batch=512, sequences=16, threads=os.cpu_count(), kv=1, repack=repack, flash=-1)
+    draw = lambda n: [int(t) for t in r.integers(1000, 20000, n)]
+
+    def rate(tokens, work):
+        began = time.perf_counter()
+        work()
+        return tokens / (time.perf_counter() - began)
+
+    def prompt(text):
+        m.clear()
+        m.decode([(t, i, 0, i == len(text) - 1) for i, t in enumerate(text)])
+        m.row(len(text) - 1)
+
+    def steps(n, start, count):
+        for i in range(count):
+            m.decode([(1000 + s, start + i, s, 1) for s in range(n)])
             for s in range(n):
-                m.decode([(t, i, s, i == 127) for i, t in enumerate(draw(128))])
-            rates = []
-            for k in range(3):
-                began = time.perf_counter()
-                for i in range(steps):
-                    m.decode([(1000 + s, 128 + k * steps + i, s, 1) for s in range(n)])
-                    for s in range(n):
-                        m.row(s)
-                rates.append(n * steps / (time.perf_counter() - began))
-            figures[f"decode_{n}"] = statistics.median(rates)
-        result["repacked" if repack else "as_stored"] = figures
-        m.close()
+                m.row(s)
+
+    prompt(draw(512))
+    result["prompt_512"] = statistics.median(rate(512, lambda: prompt(draw(512))) for _ in range(3))
+    for n, count in ((1, 16), (4, 8), (16, 8)):
+        m.clear()
+        for s in range(n):
+            m.decode([(t, i, s, i == 31) for i, t in enumerate(draw(32))])
+        steps(n, 32, 1)
+        result[f"decode_{n}"] = statistics.median(rate(n * count, lambda: steps(n, 33 + k * count, count)) for k in range(3))
+    m.close()
     return result
 
 
@@ -181,7 +183,7 @@ if __name__ == "__main__":
             write_logits(folder, files)
         case ["quality", base, file]:
             print(json.dumps(quality(base, file), indent=1))
-        case ["speed", file]:
-            print(json.dumps(speed(file), indent=1))
+        case ["speed", file, *repacked]:
+            print(json.dumps(speed(file, bool(repacked)), indent=1))
         case _:
             sys.exit(__doc__)

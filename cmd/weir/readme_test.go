@@ -169,3 +169,24 @@ func TestDocumentsRunsAreWhole(t *testing.T) {
 		readRun(t, strings.TrimPrefix(file, "../../"))
 	}
 }
+
+// Each real model that .ci/real-models fetches has a run, which docs/models.md shows: how near its answers are, and how fast.
+func TestDocumentsRealModelsHaveARun(t *testing.T) {
+	script, err := os.ReadFile("../../.ci/real-models")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile("../../docs/models.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := regexp.MustCompile(`(?m)^\t([a-z][a-z0-9.-]*)\)$`).FindAllStringSubmatch(string(script), -1)
+	if len(names) < 4 {
+		t.Fatalf("%d models in .ci/real-models; the test no longer reads it", len(names))
+	}
+	for _, n := range names {
+		if file := "docs/runs/real-" + n[1] + ".json"; !strings.Contains(string(page), "<!-- run: "+file+" -->") {
+			t.Errorf("docs/models.md does not show %s", file)
+		}
+	}
+}

@@ -23,19 +23,20 @@ var rewriteAnswers = stdflag.Bool("rewrite-answers", false, "write the exact wei
 
 // realModel is a model that answers are held on, and what it is held to. The figures follow how activations, keys and values are rounded.
 type realModel struct {
-	name  string  // of its file, and of the folder in testdata
-	kl    float64 // nats of mean divergence from the exact weights
-	same  int     // of the questions whose answer must be the exact weights'
-	fine  int     // the same with fine activations and a cache of floats; 0: not asked
-	calls int     // of the questions for a tool that must come back as its call; 0: not asked
-	fills int     // of the middles that must be llama.cpp's; 0: not asked
-	large bool    // what takes more than a moment is tried in long runs only
+	name    string  // of its file, and of the folder in testdata
+	kl      float64 // nats of mean divergence from the exact weights
+	same    int     // of the questions whose answer must be the exact weights'
+	fine    int     // the same with fine activations and a cache of floats; 0: not asked
+	calls   int     // of the questions for a tool that must come back as its call; 0: not asked
+	schemas int     // of the answers to a schema that must be right; 0: not asked
+	fills   int     // of the middles that must be llama.cpp's; 0: not asked
+	large   bool    // what takes more than a moment is tried in long runs only
 }
 
 // realModels are of different families: Qwen2.5's keys have a bias, many times as large as what tells them apart.
 var realModels = []realModel{
 	{name: "smollm2", kl: 0.0013, same: 15, fine: 19},
-	{name: "qwen2.5-coder", kl: 0.0008, same: 7, calls: 9, fills: 5, large: true}, // in the tenth answer it calls a file, not a tool
+	{name: "qwen2.5-coder", kl: 0.0008, same: 7, calls: 9, schemas: 3, fills: 5, large: true}, // in the tenth answer it calls a file, not a tool
 }
 
 // overRealModels runs a test for each model. They are among the slow ones.
@@ -123,7 +124,7 @@ func TestRealModels(t *testing.T) {
 		for _, test := range []struct {
 			name string
 			run  func(t *testing.T, m realModel, s *servertest.Server)
-		}{{"answers", testRealModelAnswers}, {"calls", testRealModelCalls}, {"fills", testRealModelFills}, {"cache", testRealModelsCacheCost}} {
+		}{{"answers", testRealModelAnswers}, {"calls", testRealModelCalls}, {"schemas", testRealModelSchemas}, {"fills", testRealModelFills}, {"cache", testRealModelsCacheCost}} {
 			t.Run(test.name, func(t *testing.T) {
 				whole := s.T
 				defer func() { s.T = whole }()
