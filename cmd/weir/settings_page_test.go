@@ -22,15 +22,39 @@ func settingsReference() string {
 		"```yaml\nscheduler:\n  max_num_seqs: 64\n```\n")
 	for _, group := range flagGroups {
 		fmt.Fprintf(&b, "\n## %s\n\n| flag | variable | key | takes | default | |\n|---|---|---|---|---|---|\n", group.title)
+		var long []string
 		for s := range configs.New().All() {
 			section, _, _ := strings.Cut(s.Key, ".")
 			if groupOf(section) != group.title {
 				continue
 			}
-			fmt.Fprintf(&b, "| `--%s` | `%s` | `%s` | %s | %s | %s |\n", s.Flag, s.Env(), s.Key, cell(s.Accepts()), codeCell(s.Value()), cell(s.Usage))
+			fmt.Fprintf(&b, "| `--%s` | `%s` | `%s` | %s | %s | %s |\n", s.Flag, s.Env(), s.Key, cell(s.Accepts()), codeCell(s.Value()), cell(short(s.Usage)))
+			if short(s.Usage) != s.Usage {
+				long = append(long, fmt.Sprintf("- `--%s`: %s\n", s.Flag, s.Usage))
+			}
+		}
+		if len(long) > 0 {
+			b.WriteString("\n" + strings.Join(long, ""))
 		}
 	}
 	return b.String()
+}
+
+// mostCellWords is how many words stand in a cell; the whole text of longer ones stands below the table.
+const mostCellWords = 25
+
+// short is what fits into a cell: all, or what is before a semicolon or another mark.
+func short(usage string) string {
+	for _, mark := range []string{"; ", " (", ", "} {
+		for len(strings.Fields(usage)) > mostCellWords {
+			i := strings.LastIndex(usage, mark)
+			if i < 0 {
+				break
+			}
+			usage = usage[:i]
+		}
+	}
+	return usage
 }
 
 func cell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }
