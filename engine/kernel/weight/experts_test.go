@@ -1,14 +1,17 @@
 package weight
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"testing"
 
 	"weir/engine/gguf"
 	"weir/engine/kernel/isa"
 	"weir/engine/kernel/vector"
+	"weir/internal/arena"
 )
 
 // mixed is a mixture of experts and rows that pass through it.
@@ -178,5 +181,88 @@ func TestMixturesAllocateNothing(t *testing.T) {
 	run()
 	if n := testing.AllocsPerRun(20, run); n > 0 {
 		t.Errorf("%g allocations", n)
+	}
+}
+
+// BenchmarkMixtures runs rows through a layer of experts of Qwen3-30B-A3B, 8 of 128 each, in one go and one expert after the other; GB/s are
+// of the weights of experts that some row meets.
+func BenchmarkMixtures(b *testing.B) {
+	const width, inner, experts, use, most = 2048, 768, 128, 8, 512
+	rng := rand.New(rand.NewPCG(1, 1))
+	src := randomRows(rng, gguf.TypeQ4K, width, inner)
+	size, err := MatrixBytes(gguf.TypeQ4K, width, inner)
+	if err != nil {
+		b.Fatal(err)
+	}
+	memory, err := arena.New(int64(3 * experts * (size + 64)))
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = memory.Release() })
+	linear := func(rows, cols int) Linear {
+		data, err := memory.Alloc(size, 64)
+		if err != nil {
+			b.Fatal(err)
+		}
+		return Linear{W: packed(b, gguf.TypeQ4K, rows, cols, data, src)}
+	}
+	m := &mixed{width: width, inner: inner, Mixture: Mixture{Act: vector.SiLU}, x: randomFloats(rng, most*width)}
+	for range experts {
+		m.Experts = append(m.Experts, Expert{Gate: linear(inner, width), Up: linear(inner, width), Down: linear(width, inner)})
+	}
+	for _, rows := range []int{1, 4, 16, most} {
+		m.routes = Routes{Use: use}
+		met := map[int]bool{}
+		for range rows {
+			chosen := rng.Perm(experts)[:use]
+			slices.Sort(chosen)
+			for _, e := range chosen {
+				met[e] = true
+				m.routes.Expert, m.routes.Share = append(m.routes.Expert, int32(e)), append(m.routes.Share, 1.0/use)
+			}
+		}
+		dst := make([]float32, rows*width)
+		report := func(b *testing.B) {
+			e := &m.Experts[0]
+			b.SetBytes(int64(len(met) * (len(e.Gate.W.data) + len(e.Up.W.data) + len(e.Down.W.data))))
+		}
+		c := newMultiplier(runtime.NumCPU(), isa.Auto)
+		b.Run(fmt.Sprintf("together/%d", rows), func(b *testing.B) {
+			report(b)
+			for b.Loop() {
+				c.Mix(dst, m.x, rows, Norm{}, &m.Mixture, &m.routes)
+			}
+		})
+		b.Run(fmt.Sprintf("one-by-one/%d", rows), func(b *testing.B) {
+			report(b)
+			for b.Loop() {
+				m.oneByOne(c, dst, rows)
+			}
+		})
+		c.Close()
+	}
+}
+
+// oneByOne gives each expert rounds of its own.
+func (m *mixed) oneByOne(c *multiplier, dst []float32, rows int) {
+	in, down := make([]float32, rows*m.width), make([]float32, rows*m.width)
+	inner := make([]float32, rows*m.inner)
+	for e := range m.Experts {
+		var to []int
+		for i, x := range m.routes.Expert {
+			if int(x) == e {
+				copy(in[len(to)*m.width:], m.x[i/m.routes.Use*m.width:][:m.width])
+				to = append(to, i)
+			}
+		}
+		if len(to) == 0 {
+			continue
+		}
+		x := &m.Experts[e]
+		c.Gated(inner, in, len(to), Norm{}, Product{W: x.Gate.W, Act: m.Act}, Product{W: x.Up.W})
+		c.MatMul(down, x.Down.W, inner, len(to), nil)
+		for k, i := range to {
+			vector.AddScaled(c.level, dst[i/m.routes.Use*m.width:][:m.width], down[k*m.width:], m.routes.Share[i])
+		}
 	}
 }

@@ -608,6 +608,12 @@ func arenaMatrix(b *testing.B, typ gguf.Type, rows, cols int, src []byte) *Matri
 	if err != nil {
 		b.Fatal(err)
 	}
+	return packed(b, typ, rows, cols, data, src)
+}
+
+// packed is a matrix in memory that is given.
+func packed(b *testing.B, typ gguf.Type, rows, cols int, data, src []byte) *Matrix {
+	b.Helper()
 	p, err := NewPacker(typ, rows, cols, data)
 	if err != nil {
 		b.Fatal(err)
