@@ -14,6 +14,7 @@ type architecture struct {
 	encoder   bool     // a text encoder: rows see the whole text, and nothing is generated
 	layerNorm bool     // its norms subtract the mean
 	experts   presence // whether networks of its models are mixtures of experts
+	drafts    bool     // the last layers of its files may be such that draft tokens, see hparams.drafts
 	longRope  bool     // its files may have frequencies of their own for long texts, see loader.divisors
 	trained   int      // the window that its models were trained with, where files do not tell it; 0 is none
 	period    int      // every period-th layer of its models has no window, where files do not tell it
@@ -25,7 +26,8 @@ type architecture struct {
 
 // architectures in the order that messages list them.
 var architectures = []architecture{
-	llama, qwen2, qwen3, qwen3moe, gptOSS, smollm3, mistral3, phi3, granite, gemma, gemma2, gemma3, gemma4, qwen2vl, qwen3vl, olmo2, exaone4, apertus, glm4,
+	llama, qwen2, qwen3, qwen2moe, qwen3moe, gptOSS, glm4moe, olmoe, graniteMoE, ernie45MoE, hunyuanMoE, bailingMoE2, qwen3vlmoe,
+	smollm3, mistral3, phi3, granite, gemma, gemma2, gemma3, gemma4, qwen2vl, qwen3vl, olmo2, exaone4, apertus, glm4,
 	seedOSS, ernie45, internLM2, hunyuanDense, arcee, starcoder2, stableLM, commandR, cohere2,
 	bert, nomicBERT, nomicBERTMoE, jinaBERT2, modernBERT, gemmaEmbedding, gemmaEmbedding2,
 }

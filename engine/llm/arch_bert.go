@@ -49,6 +49,7 @@ var nomicBERTMoE = architecture{name: "nomic-bert-moe", encoder: true, layerNorm
 		y.feed.plain, y.feed.act, y.feed.bias = true, vector.GELU, optional
 		if i%h.expertsEvery == 1 {
 			y.feed.experts = h.experts
+			y.feed.experts.gating.by = gateSoftmax
 		}
 	}
 	return p

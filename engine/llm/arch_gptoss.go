@@ -10,7 +10,7 @@ var gptOSS = architecture{name: "gpt-oss", experts: required, period: 2, trained
 	p, e := h.decoder(vector.RopeNeox), h.experts
 	e.gating.by, e.routerBias, e.bias = gateChosen, required, required
 	e.clamp = vector.Clamp{Slope: 1.702, Limit: 7}
-	h.mixtures(&p, e)
+	p.mixtures(h, e)
 	h.within(&p, h.windowed)
 	for i := range p.layers {
 		a := &p.layers[i].attention

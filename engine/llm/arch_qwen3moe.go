@@ -4,6 +4,6 @@ package llm
 var qwen3moe = architecture{name: "qwen3moe", experts: required, plan: func(h *hparams) plan {
 	p, e := qwen3.plan(h), h.experts
 	e.gating.by, e.gating.norm = gateSoftmax, true
-	h.mixtures(&p, e)
+	p.mixtures(h, e)
 	return p
 }}

@@ -50,7 +50,8 @@ func readExperts(m *metadata, h *hparams) expertsPlan {
 	e := expertsPlan{count: m.size("expert_count", 0), use: m.size("expert_used_count", 0)}
 	e.width = m.size("expert_feed_forward_length", max(h.ffn, 1))
 	e.gating = readGating(m)
-	e.shared = m.count("expert_shared_feed_forward_length")
+	e.shared, h.sharedExperts = m.count("expert_shared_feed_forward_length"), m.count("expert_shared_count")
+	h.expertsStep = max(m.count("interleave_moe_layer_step"), 1)
 	if e.use > e.count {
 		m.fail("expert_used_count", "is %d, more than expert_count %d", e.use, e.count)
 	}
@@ -60,10 +61,10 @@ func readExperts(m *metadata, h *hparams) expertsPlan {
 	return e
 }
 
-// mixtures gives all layers experts except the leading ones.
-func (h *hparams) mixtures(p *plan, e expertsPlan) {
+// mixtures gives layers experts: every step-th, except the leading ones.
+func (p *plan) mixtures(h *hparams, e expertsPlan) {
 	for i := range p.layers {
-		if f := &p.layers[i].feed; i >= h.leading {
+		if f := &p.layers[i].feed; i >= h.leading && (i+1)%h.expertsStep == 0 {
 			f.experts, f.width = e, e.shared
 		}
 	}

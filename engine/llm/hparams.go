@@ -46,9 +46,12 @@ type hparams struct {
 	length int  // tokens that the longest sequence is to have, as configured
 	long   bool // the frequencies of texts beyond rope.original are used
 
-	experts      expertsPlan // of layers that have some
-	expertsEvery int         // of encoders: which layers have
-	leading      int         // layers at the beginning that have none
+	experts       expertsPlan // of layers that have some
+	expertsEvery  int         // of encoders: which layers have
+	expertsStep   int         // of decoders: which layers have
+	leading       int         // layers at the beginning that have none
+	sharedExperts int         // that all rows pass through
+	drafts        int         // layers of the file behind the others, which draft tokens
 
 	causal  bool              // rows see no later ones
 	pooling inference.Pooling // as the file has it
@@ -76,6 +79,9 @@ func readHparams(f *gguf.File) (hparams, error) {
 	m := &metadata{f: f, prefix: name}
 	h := hparams{arch: arch}
 	h.depth = m.size("block_count", 0)
+	if h.arch.drafts {
+		h.leaveDrafts(m)
+	}
 	h.width = m.size("embedding_length", 0)
 	h.heads = m.size("attention.head_count", 0)
 	if h.arch.layered {
@@ -114,6 +120,15 @@ func readHparams(f *gguf.File) (hparams, error) {
 	}
 	h.name, _, _ = f.String("general.name")
 	return h, errors.Join(h.readVocab(f), h.readSuppressed(f))
+}
+
+// leaveDrafts leaves the layers out that draft tokens, which are the last ones of the file.
+func (h *hparams) leaveDrafts(m *metadata) {
+	if h.drafts = m.count("nextn_predict_layers"); h.drafts >= h.depth {
+		m.fail("nextn_predict_layers", "is %d, and the file has %d layers", h.drafts, h.depth)
+		h.drafts = 0
+	}
+	h.depth -= h.drafts
 }
 
 // checkSections holds the pairs that turn by an image's positions against the rotation, which is one for texts.

@@ -31,7 +31,7 @@ func TestLoadRefusesWhatItCannotRun(t *testing.T) {
 		{"more layers than tensors", tiny{edit: set("llama.block_count", uint32(3))}, Options{}, "blk.2.attn_norm.weight is missing"},
 		{"far more layers than tensors", tiny{edit: set("llama.block_count", uint32(1<<20))}, Options{}, "block_count is 1048576, and the file has"},
 		{"fewer layers than tensors", tiny{edit: set("llama.block_count", uint32(1))}, Options{}, "have no place"},
-		{"experts", tiny{edit: set("llama.expert_count", uint32(8))}, Options{}, "mixtures of experts"},
+		{"experts", tiny{arch: "qwen3", norms: true, edit: set("qwen3.expert_count", uint32(8))}, Options{}, "mixtures of experts"},
 		{"vocabulary", tiny{edit: set("tokenizer.ggml.tokens", []string{"a", "b"})}, Options{}, "the tokenizer has 2 tokens"},
 		{"width", tiny{edit: set("llama.embedding_length", uint32(32))}, Options{}, "width is 32"},
 		{"feed forward", tiny{edit: set("llama.feed_forward_length", uint32(64))}, Options{}, "ffn_gate.weight has shape"},

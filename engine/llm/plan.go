@@ -86,15 +86,24 @@ type attentionPlan struct {
 	valuesFromKeys bool // it may have no attn_v: values are then what attn_k gives, before keys are normed and rotated
 	table, slot    int  // which block table names its keys and values, and its place in the pages of that, see plan.deal
 
-	sinks     presence // attn_sinks.weight
-	qkvBias   presence // attn_{q,k,v}.bias
-	oBias     presence // attn_output.bias
-	headNorm  bool     // RMSNorm of each query and key head before rotation
-	rowNorm   normPlan // of all query heads of a row together, and of its key heads
-	normLate  bool     // queries and keys are normed after rotation
-	beside    bool     // the network stands beside the attention, and gets what that gets
-	again     normPlan // of x and the branch's input, once the branch is closed: x = again(x + input)
-	valueNorm bool     // each value head is normed, without a weight
+	sinks         presence // attn_sinks.weight
+	qkvBias       presence // attn_{q,k,v}.bias
+	oBias         presence // attn_output.bias
+	headNorm      bool     // RMSNorm of each query and key head before rotation
+	headNormMaybe bool     // the file may lack these
+	rowNorm       normPlan // of all query heads of a row together, and of its key heads
+	normLate      bool     // queries and keys are normed after rotation
+	beside        bool     // the network stands beside the attention, and gets what that gets
+	again         normPlan // of x and the branch's input, once the branch is closed: x = again(x + input)
+	valueNorm     bool     // each value head is normed, without a weight
+}
+
+// headNorms is the norm of heads.
+func (a *attentionPlan) headNorms() normPlan {
+	if a.headNormMaybe {
+		return normPlan{norm: optional}
+	}
+	return rmsNorm
 }
 
 // temper makes attention sharper far into a text, as training on longer and longer texts does: a query at a position is

@@ -10,9 +10,9 @@ import (
 
 // gating is how routing chooses experts by the router's scores, and what each of them counts.
 type gating struct {
-	by        gatingFunc
-	preferred presence // exp_probs_b.bias is added to probabilities where experts are chosen, and not to shares
-	groups    int      // of experts, of which the usedGroups with the best two probabilities in sum are chosen from; 0 and 1 are none
+	by        gatingFunc // 0 where the file does not tell, which is softmax if the family does not, either
+	preferred presence   // exp_probs_b.bias is added to probabilities where experts are chosen, and not to shares
+	groups    int        // of experts, of which the usedGroups with the best two probabilities in sum are chosen from; 0 and 1 are none
 	used      int
 	norm      bool    // shares of a row are divided by their sum
 	scale     float32 // then all are multiplied by it; 0 is 1
@@ -33,7 +33,7 @@ const leastShare = 0x1p-14
 // readGating reads what a file says of routing; families have words of their own in it.
 func readGating(m *metadata) gating {
 	g := gating{
-		by: gateSoftmax, norm: m.flag("expert_weights_norm", false), scale: float32(m.number("expert_weights_scale", 0)),
+		norm: m.flag("expert_weights_norm", false), scale: float32(m.number("expert_weights_scale", 0)),
 		groups: m.count("expert_group_count"), used: m.count("expert_group_used_count"),
 	}
 	switch v := m.count("expert_gating_func"); v {
@@ -110,7 +110,7 @@ func (r *routing) Do(_, row int) {
 // probabilities are what experts are chosen by: their probabilities, and what is preferred.
 func (r *routing) probabilities(keys, scores []float32, top float64) {
 	sum := 1.0
-	if r.plan.gating.by == gateSoftmax {
+	if r.plan.gating.by <= gateSoftmax {
 		sum = sumOfExp(scores, top)
 	}
 	for i, v := range scores {
@@ -140,7 +140,7 @@ func sumOfExp(scores []float32, top float64) float64 {
 // shares are what the chosen experts count.
 func (r *routing) shares(share []float32, chosen []int32, scores []float32, top float64) {
 	g, sum := r.plan.gating, 1.0
-	if g.by == gateSoftmax && !g.norm {
+	if g.by <= gateSoftmax && !g.norm {
 		sum = sumOfExp(scores, top)
 	}
 	total := 0.0

@@ -181,8 +181,21 @@ func (l *loader) list(h *hparams, p *plan) *weights {
 		l.vector(&y.scale, at+"layer_output_scale.weight", p.layers[i].scaled, 1)
 		w.layerBytes = max(w.layerBytes, wantedBytes(l.wants[first:]))
 	}
+	l.leave(h.depth, h.drafts)
 	l.refuseUnknown()
 	return w
+}
+
+// leave passes over the tensors of n layers from the first one on.
+func (l *loader) leave(first, n int) {
+	for i := range n {
+		at := fmt.Sprintf("blk.%d.", first+i)
+		for t := range l.f.Tensors {
+			if name := l.f.Tensors[t].Name; strings.HasPrefix(name, at) {
+				l.claimed[name] = true
+			}
+		}
+	}
 }
 
 // divisors wants what the rotary frequencies are divided by: one vector for all texts, or of two the one that the configured
@@ -272,10 +285,10 @@ func (l *loader) attention(a *attention, at string, h *hparams) {
 	}
 	l.linear(&a.o, at+"attn_output", a.oBias, h.width, q)
 	if a.headNorm {
-		l.norm(&a.qNorm, at+"attn_q_norm", rmsNorm, a.headDim, h.eps)
+		l.norm(&a.qNorm, at+"attn_q_norm", a.headNorms(), a.headDim, h.eps)
 	}
 	if a.headNorm && a.readsFrom == ownKeys {
-		l.norm(&a.kNorm, at+"attn_k_norm", rmsNorm, a.headDim, h.eps)
+		l.norm(&a.kNorm, at+"attn_k_norm", a.headNorms(), a.headDim, h.eps)
 	}
 	if a.valueNorm {
 		a.values = weight.Norm{Weight: slices.Repeat([]float32{1}, a.headDim), Eps: h.eps}

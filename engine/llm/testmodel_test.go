@@ -35,6 +35,9 @@ type tiny struct {
 	layers  int // 0 is tinyLayers
 	headDim int // 0 is tinyHeadDim
 
+	experts  int  // networks are mixtures of so many, two for each row; 0: they are not
+	together bool // gates and ups of experts lie in one tensor
+
 	loud float32 // by which queries and keys are larger; 0 is 1
 }
 
@@ -107,9 +110,13 @@ func (m tiny) make(t testing.TB) []byte {
 		matrix(at+"attn_k.weight", kv, tinyWidth)
 		matrix(at+"attn_v.weight", kv, tinyWidth)
 		matrix(at+"attn_output.weight", tinyWidth, q)
-		matrix(at+"ffn_gate.weight", tinyFFN, tinyWidth)
-		matrix(at+"ffn_up.weight", tinyFFN, tinyWidth)
-		matrix(at+"ffn_down.weight", tinyWidth, tinyFFN)
+		if m.experts > 0 {
+			m.mixture(t, r, b, at)
+		} else {
+			matrix(at+"ffn_gate.weight", tinyFFN, tinyWidth)
+			matrix(at+"ffn_up.weight", tinyFFN, tinyWidth)
+			matrix(at+"ffn_down.weight", tinyWidth, tinyFFN)
+		}
 		if m.bias {
 			vector(at+"attn_q.bias", q, 0, 0.3)
 			vector(at+"attn_k.bias", kv, 0, 0.3)
@@ -132,6 +139,48 @@ func (m tiny) make(t testing.TB) []byte {
 		t.Fatal(err)
 	}
 	return raw
+}
+
+// mixture adds the tensors of a layer's experts.
+func (m tiny) mixture(t testing.TB, r *rand.Rand, b *gguf.Builder, at string) {
+	t.Helper()
+	b.Set(m.arch+".expert_count", uint32(m.experts))
+	b.Set(m.arch+".expert_used_count", uint32(2))
+	values := func(n int, spread float64) []float32 {
+		v := make([]float32, n)
+		for i := range v {
+			v[i] = float32(spread * r.NormFloat64())
+		}
+		return v
+	}
+	n, gates := uint64(m.experts), []float32(nil)
+	b.TensorF32(at+"ffn_gate_inp.weight", []uint64{tinyWidth, n}, values(m.experts*tinyWidth, 0.2))
+	for _, part := range []struct {
+		name       string
+		rows, cols int
+	}{{"gate", tinyFFN, tinyWidth}, {"up", tinyFFN, tinyWidth}, {"down", tinyWidth, tinyFFN}} {
+		v, name, rows := values(m.experts*part.rows*part.cols, 1.5/math.Sqrt(float64(part.cols))), part.name, part.rows
+		switch {
+		case m.together && name == "gate":
+			gates = v
+			continue
+		case m.together && name == "up":
+			var both []float32
+			for size := rows * part.cols; len(gates) > 0; gates, v = gates[size:], v[size:] {
+				both = append(append(both, gates[:size]...), v[:size]...)
+			}
+			v, name, rows = both, "gate_up", 2*rows
+		}
+		b.Tensor(at+"ffn_"+name+"_exps.weight", []uint64{uint64(part.cols), uint64(rows), n}, m.typ, encodeAs(t, m.typ, v))
+		if m.bias {
+			b.TensorF32(at+"ffn_"+part.name+"_exps.bias", []uint64{uint64(part.rows), n}, values(m.experts*part.rows, 0.3))
+		}
+	}
+	if m.bias {
+		b.TensorF32(at+"ffn_gate_inp.bias", []uint64{n}, values(m.experts, 0.3))
+		b.TensorF32(at+"attn_output.bias", []uint64{tinyWidth}, values(tinyWidth, 0.3))
+		b.TensorF32(at+"attn_sinks.weight", []uint64{tinyHeads}, values(tinyHeads, 1))
+	}
 }
 
 // file parses the built model.
@@ -172,6 +221,8 @@ var families = []tiny{
 	{arch: "gemma2", typ: gguf.TypeF32, seed: 8, layers: 3, tied: true, post: true, edit: windowOf("gemma2", 12)},
 	{arch: "gemma3", typ: gguf.TypeQ8_0, seed: 9, layers: 7, tied: true, norms: true, post: true, edit: windowOf("gemma3", 21)}, // two of them without a window
 	{arch: "gemma4", typ: gguf.TypeQ8_0, seed: 12, layers: 3, tied: true, norms: true, post: true, edit: layersWithInputs},
+	{arch: "qwen3moe", typ: gguf.TypeQ8_0, seed: 12, norms: true, experts: 5},
+	{arch: "gpt-oss", typ: gguf.TypeQ8_0, seed: 13, bias: true, experts: 6, edit: windowOf("gpt-oss", 20)},
 }
 
 // layersWithInputs gives three layers of Gemma 4 an input of their own, and two of them a window.

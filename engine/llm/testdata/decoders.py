@@ -86,6 +86,34 @@ class Model:
     def gated(self, at, x, act):
         return self.times(at + "ffn_down", act(self.times(at + "ffn_gate", x, self.ffn)) * self.times(at + "ffn_up", x, self.ffn), self.width)
 
+    def experts(self, at, x, count=7, use=3, width=20, gate=None, divided=True, scale=1.0, preferred=False, groups=None, shared=0, gated=False):
+        """A mixture of experts: rows pass through the best, and all through the shared one; scores become probabilities by gate, which is
+        softmax where there is none. Groups are (count, used): the ones whose best two are largest in sum."""
+        p = self.times(at + "ffn_gate_inp", x, count)
+        p = gate(p) if gate else np.exp(p - p.max(-1, keepdims=True)) / np.exp(p - p.max(-1, keepdims=True)).sum(-1, keepdims=True)
+        key = p + (self.tensor(at + "exp_probs_b.bias", count, spread=0.2) if preferred else 0)
+        if groups:
+            size = count // groups[0]
+            parts = key.reshape(len(x), groups[0], size)
+            best = np.sort(parts, -1)[..., -2:].sum(-1)
+            kept = np.argsort(-best, -1)[:, : groups[1]]
+            mask = np.full_like(parts, -np.inf)
+            for t, row in enumerate(kept):
+                mask[t, row] = 0
+            key = (parts + mask).reshape(len(x), count)
+        gates, ups = (self.tensor(f"{at}ffn_{n}_exps.weight", count, width, self.width, spread=0.3) for n in ("gate", "up"))
+        downs = self.tensor(at + "ffn_down_exps.weight", count, self.width, width, spread=0.3)
+        y = np.zeros_like(x)
+        for t, row in enumerate(x):
+            chosen = np.argsort(-key[t])[:use]
+            share = p[t, chosen] / (p[t, chosen].sum() if divided else 1) * scale
+            y[t] = sum(w * (downs[e] @ (silu(gates[e] @ row) * (ups[e] @ row))) for e, w in zip(chosen, share))
+        if shared:
+            inner = silu(self.times(at + "ffn_gate_shexp", x, shared)) * self.times(at + "ffn_up_shexp", x, shared)
+            by = 1 / (1 + np.exp(-(x @ self.tensor(at + "ffn_gate_inp_shexp.weight", self.width)))) if gated else np.ones(len(x))
+            y = y + by[:, None] * self.times(at + "ffn_down_shexp", inner, self.width)
+        return y
+
     def fused_gated(self, at, x, act):
         gate, up = np.split(self.times(at + "ffn_up", x, 2 * self.ffn), 2, axis=-1)
         return self.times(at + "ffn_down", act(gate) * up, self.width)
@@ -369,6 +397,49 @@ def cohere(arch, seed, window):
     m.save(scale * m.logits(m.layer_norm("output_norm", x, bias=False), tied=True))
 
 
+def mixture(arch, seed, turn=halves, bias=False, heads=False, whole=False, late=False, dense=0, step=1, norm="ffn_norm", factors=None, drafts=0,
+            fused=False, kv=2, dim=None, keys=(), dims=None, **experts):
+    """Decoders whose networks are mixtures of experts, except for the first ones (dense) or all but every step-th."""
+    m = Model(arch, arch if arch != "llama" else "mixtral", seed, width=24, heads=6, kv=kv, dim=dim, ffn=20 if not dense and step == 1 else 40, layers=LAYERS + drafts)
+    m.file.add_expert_count(experts.get("count", 7))
+    m.file.add_expert_used_count(experts.get("use", 3))
+    for key, value in keys:
+        getattr(m.file, key)(value)
+    if dims:
+        m.file.add_rope_dimension_count(dims)
+    embedding, residual, attention, logit = factors or (1, 1, None, 1)
+    x = m.embedding[tokens] * embedding
+    for i in range(LAYERS):
+        at = f"blk.{i}."
+        y = m.rms(at + "attn_norm", x)
+        q, k, v = m.fused_qkv(at, y) if fused else m.qkv(at, y, bias)
+        if whole:
+            q, k = m.rms(at + "attn_q_norm", q), m.rms(at + "attn_k_norm", k)
+        q, k = m.split(q, m.heads), m.split(k, m.kv)
+        if heads and not late:
+            q, k = m.rms(at + "attn_q_norm", q), m.rms(at + "attn_k_norm", k)
+        q, k = turn(q), turn(k)
+        if late:
+            q, k = m.rms(at + "attn_q_norm", q), m.rms(at + "attn_k_norm", k)
+        x = x + residual * m.times(at + "attn_output", m.attend(q, k, m.split(v, m.kv), attention), m.width)
+        y = m.rms(at + norm, x)
+        x = x + residual * (m.gated(at, y, silu) if i < dense or (i + 1) % step else m.experts(at, y, **experts))
+    logits = m.logits(m.rms("output_norm", x)) / logit
+    for i in range(LAYERS, LAYERS + drafts):  # a layer that drafts tokens, which is no part of the model
+        at = f"blk.{i}."
+        m.qkv(at, x, bias)
+        for name in ["attn_norm", norm, "nextn.enorm", "nextn.hnorm", *(("attn_q_norm", "attn_k_norm") if heads else ())]:
+            m.tensor(at + name + ".weight", m.dim if name.endswith(("q_norm", "k_norm")) else m.width)
+        m.tensor(at + "attn_output.weight", m.width, m.heads * m.dim)
+        m.tensor(at + "nextn.eh_proj.weight", m.width, 2 * m.width)
+        m.experts(at, x[:1], **experts)
+    m.save(logits)
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
 if __name__ == "__main__":
     folder = pathlib.Path(sys.argv[1])
     folder.mkdir(exist_ok=True)
@@ -398,3 +469,22 @@ if __name__ == "__main__":
     by_mean("stablelm", "stablelm", 37, 4, biases=False)
     cohere("command-r", 40, window=None)
     cohere("cohere2", 41, window=20)
+    mixture("llama", 50, neighbours)
+    width = ("add_expert_feed_forward_length", 20)
+    shared = lambda n: ("add_expert_shared_feed_forward_length", n)
+    mixture("qwen2moe", 51, bias=True, keys=[width, shared(28)], divided=False, shared=28, gated=True)
+    mixture("olmoe", 52, whole=True, kv=6, divided=False)
+    factors = embedding, residual, attention, logit = f32(3.5), f32(0.22), f32(0.2), f32(1.7)
+    mixture("granitemoe", 53, neighbours, factors=factors, shared=28, keys=[shared(28), ("add_embedding_scale", embedding), ("add_residual_scale", residual),
+            ("add_attention_scale", attention), ("add_logit_scale", logit)])
+    mixture("ernie4_5-moe", 54, neighbours, dense=1, step=1, shared=28, preferred=True, dim=10, keys=[width, shared(28), ("add_leading_dense_block_count", 1),
+            ("add_interleave_moe_layer_step", 1), ("add_expert_shared_count", 1)])
+    mixture("hunyuan-moe", 55, heads=True, late=True, dim=8, shared=28, keys=[width, shared(28)])
+    mixture("glm4moe", 56, lambda x: halves(x, dims=6), heads=True, bias=True, norm="post_attention_norm", dense=1, drafts=1, dim=12, dims=6, shared=40,
+            preferred=True, gate=sigmoid, scale=1.5, keys=[width, ("add_leading_dense_block_count", 1), ("add_expert_shared_count", 2),
+            ("add_expert_weights_scale", 1.5), ("add_expert_weights_norm", True), ("add_nextn_predict_layers", 1)])
+    mixture("bailingmoe2", 57, heads=True, fused=True, dense=1, shared=28, preferred=True, gate=sigmoid, scale=2.5, count=8, groups=(4, 2), keys=[width, shared(28),
+            ("add_leading_dense_block_count", 1), ("add_expert_shared_count", 1), ("add_expert_weights_scale", 2.5), ("add_expert_weights_norm", True),
+            ("add_expert_gating_func", gguf.ExpertGatingFuncType.SIGMOID), ("add_expert_group_count", 4), ("add_expert_group_used_count", 2)])
+    mixture("qwen3vlmoe", 58, lambda x: halves(x, f32(5e6)), heads=True, dim=12, keys=[width, ("add_rope_freq_base", 5e6),
+            ("add_rope_dimension_sections", [2, 2, 2, 0]), ("add_num_deepstack_layers", 2)])
