@@ -35,7 +35,6 @@ func (w *Workload) open(parse func(io.Reader) ([]Request, error)) ([]Request, er
 
 // shareGPTMessage is one message of a ShareGPT conversation.
 type shareGPTMessage struct {
-	From  string `json:"from"`
 	Value string `json:"value"`
 }
 

@@ -132,7 +132,6 @@ func (t *Target) body(r *Request, outputTokens int, stream bool) ([]byte, error)
 type ServerModel struct {
 	ID          string `json:"id"`
 	MaxModelLen int    `json:"max_model_len"` // 0 if it does not tell
-	OwnedBy     string `json:"owned_by"`
 }
 
 // Models asks the server which models it has.

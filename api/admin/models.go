@@ -64,11 +64,10 @@ type ModelChange struct {
 
 // ModelChanged is what happened to it.
 type ModelChanged struct {
-	Name     string        `json:"name"`
-	Version  string        `json:"version"`          // that answers now
-	Before   string        `json:"before,omitempty"` // that answered, where that is another
-	Duration time.Duration `json:"-"`
-	Seconds  float64       `json:"seconds"`
+	Name    string  `json:"name"`
+	Version string  `json:"version"`          // that answers now
+	Before  string  `json:"before,omitempty"` // that answered, where that is another
+	Seconds float64 `json:"seconds"`
 }
 
 const modelsPath = "/admin/models"

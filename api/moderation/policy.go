@@ -92,7 +92,6 @@ const (
 	maxMarkBytes  = 256
 	maxMatchBytes = 1024
 	maxInsts      = 1 << 20 // of all patterns
-	maxRoles      = 4
 
 	// bytesPerToken turns the window from tokens into bytes, which do not depend on how a
 	// text is divided: English has about four bytes per token, other texts fewer.

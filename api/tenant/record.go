@@ -1,7 +1,6 @@
 package tenant
 
 import (
-	"context"
 	"errors"
 	"time"
 )
@@ -25,19 +24,3 @@ var (
 	ErrTenantChanged = errors.New("the tenant was changed meanwhile")
 	ErrTenantsAtMost = errors.New("there are as many tenants as may be") // MaxRecords
 )
-
-// Records is a store of tenants; internal/store has it. All methods may be called at the
-// same time, also from several processes.
-type Records interface {
-	// TenantRevision is that of the last change of any tenant; 0: there never was one.
-	TenantRevision(ctx context.Context) (int64, error)
-	// Tenants are all of them, in the order of their names.
-	Tenants(ctx context.Context) ([]Record, error)
-	// CreateTenant adds one. ErrTenantExists: there is one of that name.
-	CreateTenant(ctx context.Context, name string, spec []byte, at time.Time) (Record, error)
-	// ChangeTenant replaces what was there at a revision. ErrNoTenant: there is none.
-	// ErrTenantChanged: it has another revision.
-	ChangeTenant(ctx context.Context, name string, revision int64, spec []byte, at time.Time) (Record, error)
-	// DeleteTenant removes one. ErrNoTenant: there is none.
-	DeleteTenant(ctx context.Context, name string, at time.Time) error
-}

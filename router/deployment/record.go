@@ -88,9 +88,8 @@ const (
 
 // What a change of a record may come to.
 var (
-	ErrNone    = errors.New("there is no deployment of this model")
-	ErrChanged = errors.New("the deployment was changed meanwhile")
-	ErrAtMost  = fmt.Errorf("there are %d deployments, as many as a store keeps; delete one", MaxRecords)
+	ErrNone   = errors.New("there is no deployment of this model")
+	ErrAtMost = fmt.Errorf("there are %d deployments, as many as a store keeps; delete one", MaxRecords)
 )
 
 // UncheckedPolicy is the word for a version that takes over at once, without the check of its answers.

@@ -10,7 +10,7 @@ import (
 	"weir/internal/store"
 )
 
-// Records are the tenants that the API made.
+// Records are the tenants that the API made. Methods may be called at the same time, also from several processes.
 type Records struct{ db *store.DB }
 
 // NewRecords has the tenants of a store.
@@ -49,7 +49,7 @@ func scanTenant(scan func(...any) error) (r tenant.Record, err error) {
 	return r, err
 }
 
-// CreateTenant adds a tenant. One that was deleted may come again.
+// CreateTenant adds a tenant, or is tenant.ErrTenantExists. One that was deleted may come again.
 func (s *Records) CreateTenant(ctx context.Context, name string, spec []byte, at time.Time) (tenant.Record, error) {
 	return s.writeTenant(ctx, name, func(tx *sql.Tx, old *tenant.Record) error {
 		if old != nil {
@@ -70,7 +70,8 @@ func (s *Records) CreateTenant(ctx context.Context, name string, spec []byte, at
 	})
 }
 
-// ChangeTenant replaces what a tenant was at a revision.
+// ChangeTenant replaces what a tenant was at a revision. tenant.ErrNoTenant: there is none; tenant.ErrTenantChanged: it has
+// another revision.
 func (s *Records) ChangeTenant(ctx context.Context, name string, revision int64, spec []byte, at time.Time) (tenant.Record, error) {
 	return s.writeTenant(ctx, name, func(tx *sql.Tx, old *tenant.Record) error {
 		switch {
@@ -85,7 +86,7 @@ func (s *Records) ChangeTenant(ctx context.Context, name string, revision int64,
 	})
 }
 
-// DeleteTenant removes a tenant.
+// DeleteTenant removes a tenant, or is tenant.ErrNoTenant.
 func (s *Records) DeleteTenant(ctx context.Context, name string, at time.Time) error {
 	_, err := s.writeTenant(ctx, name, func(tx *sql.Tx, old *tenant.Record) error {
 		if old == nil {

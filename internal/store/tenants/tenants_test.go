@@ -6,12 +6,10 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-	"weir/internal/store/storetest"
 
 	"weir/api/tenant"
+	"weir/internal/store/storetest"
 )
-
-var _ tenant.Records = (*Store)(nil)
 
 func TestTenantRecords(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, url string) {
