@@ -14,7 +14,9 @@ import (
 
 // Cost is what a model's forward pass cannot do without, by its shape alone.
 type Cost struct {
-	layers roofline.Work // of one row through every layer's matrices
+	layers roofline.Work // of one row through every layer's matrices, those of experts left out
+	mixed  roofline.Work // of one row through all experts of every layer
+	use    cost.Experts
 	output roofline.Work // of one row through the output matrix
 
 	attention []attended
@@ -47,10 +49,18 @@ func attendedOf(info *llm.Info) (list []attended) {
 // NewCost adds up a file's matrices as they lie in memory. The embedding counts
 // where it is the output matrix, too: a row of it is all that a token reads.
 func NewCost(f *gguf.File, info llm.Info) (Cost, error) {
-	c := Cost{attention: attendedOf(&info)}
+	c := Cost{attention: attendedOf(&info), use: cost.Experts{Count: info.Experts, Use: info.ExpertsUsed}}
 	_, untied := f.Tensor("output.weight")
 	for i := range f.Tensors {
 		t := &f.Tensors[i]
+		if len(t.Dims) == 3 && strings.Contains(t.Name, "_exps.") {
+			w, err := matrixWork(t)
+			if err != nil {
+				return Cost{}, err
+			}
+			c.mixed = c.mixed.Add(w)
+			continue
+		}
 		if len(t.Dims) != 2 || t.Name == "token_embd.weight" && untied {
 			continue
 		}
@@ -67,15 +77,19 @@ func NewCost(f *gguf.File, info llm.Info) (Cost, error) {
 	return c, nil
 }
 
-// matrixWork is one row times a matrix: all of its bytes, and a multiply-add
+// matrixWork is one row times a matrix, or times those of all experts: all of its bytes, and a multiply-add
 // for each of its values.
 func matrixWork(t *gguf.Tensor) (roofline.Work, error) {
 	bytes, err := weight.MatrixBytes(t.Type, int(t.Dims[1]), int(t.Dims[0]))
 	if err != nil {
 		return roofline.Work{}, fmt.Errorf("tensor %s: %w", t.Name, err)
 	}
-	w := roofline.Work{Bytes: float64(bytes)}
-	ops := 2 * float64(t.Dims[0]) * float64(t.Dims[1])
+	many := 1.0 // matrices
+	if len(t.Dims) == 3 {
+		many = float64(t.Dims[2])
+	}
+	w := roofline.Work{Bytes: many * float64(bytes)}
+	ops := many * 2 * float64(t.Dims[0]) * float64(t.Dims[1])
 	if isFloat(t.Type) {
 		w.FloatOps = ops
 	} else {
@@ -94,10 +108,20 @@ func rowsOf(w roofline.Work, n int) roofline.Work {
 	return roofline.Work{Bytes: w.Bytes, Int8Ops: w.Int8Ops * float64(n), FloatOps: w.FloatOps * float64(n)}
 }
 
+// through is the work of so many rows in all layers: of experts those are read that some row meets, on average.
+func (c Cost) through(n int) roofline.Work {
+	w := rowsOf(c.layers, n)
+	if c.use.Count == 0 {
+		return w
+	}
+	rows := float64(n) * float64(c.use.Use) / float64(c.use.Count)
+	return w.Add(roofline.Work{Bytes: c.mixed.Bytes * c.use.Share(n), Int8Ops: c.mixed.Int8Ops * rows, FloatOps: c.mixed.FloatOps * rows})
+}
+
 // Decode is one step that gives each of the sequences a token, after a context
 // of so many.
 func (c Cost) Decode(sequences, context int) roofline.Work {
-	w := rowsOf(c.layers, sequences).Add(rowsOf(c.output, sequences))
+	w := c.through(sequences).Add(rowsOf(c.output, sequences))
 	for i := range c.attention {
 		a := &c.attention[i]
 		positions := float64(context)
@@ -114,8 +138,8 @@ func (c Cost) Decode(sequences, context int) roofline.Work {
 // row needs the output matrix.
 func (c Cost) Prefill(n, batch int) roofline.Work {
 	steps := (n + batch - 1) / batch
-	w := rowsOf(c.layers, n).Add(rowsOf(c.output, 1))
-	w.Bytes += float64(steps-1) * c.layers.Bytes
+	w := c.through(n).Add(rowsOf(c.output, 1))
+	w.Bytes += float64(steps)*c.through(min(n, batch)).Bytes - c.through(n).Bytes
 	for i := range c.attention {
 		w.FloatOps += c.attention[i].of(0, n) * c.attention[i].ops
 	}

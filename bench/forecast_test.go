@@ -9,6 +9,7 @@ import (
 	"weir/engine/llm"
 	"weir/internal/defaultmodel"
 	"weir/internal/roofline"
+	"weir/scheduler/cost"
 )
 
 // small is a model of one matrix per layer, in numbers that are easy to check.
@@ -44,6 +45,25 @@ func TestCostOfPrefill(t *testing.T) {
 	} {
 		if got := small.Prefill(c.n, c.batch); got != c.want {
 			t.Errorf("%d tokens in steps of %d: %+v, want %+v", c.n, c.batch, got, c.want)
+		}
+	}
+}
+
+// A step reads the experts that some row meets, and multiplies each row by its own.
+func TestCostOfExperts(t *testing.T) {
+	c := small
+	c.mixed, c.use = roofline.Work{Bytes: 1600, Int8Ops: 800}, cost.Experts{Count: 4, Use: 2}
+	for _, x := range []struct {
+		name string
+		got  roofline.Work
+		want roofline.Work
+	}{
+		{"one row", c.Decode(1, 0), roofline.Work{Bytes: 1000 + 800, Int8Ops: 1500 + 400}},
+		{"two rows", c.Decode(2, 0), roofline.Work{Bytes: 1000 + 1200, Int8Ops: 3000 + 800}},
+		{"a prompt in two steps", c.Prefill(4, 2), roofline.Work{Bytes: 1600 + 2400, Int8Ops: 4500 + 1600, FloatOps: 30}},
+	} {
+		if x.got != x.want {
+			t.Errorf("%s: %+v, want %+v", x.name, x.got, x.want)
 		}
 	}
 }

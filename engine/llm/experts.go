@@ -157,6 +157,19 @@ func (x *expertMatrices) at(i int) weight.Linear {
 	return l
 }
 
+// expertBytes is the memory of all experts.
+func (w *weights) expertBytes() (total int64) {
+	for i := range w.layers {
+		x := &w.layers[i].feed.mixture
+		for _, part := range [][]*weight.Matrix{x.gates.w, x.ups.w, x.downs.w} {
+			for _, m := range part {
+				total += int64(m.Bytes())
+			}
+		}
+	}
+	return total
+}
+
 // matrices are those of the experts, with their names.
 func (x *moeWeights) matrices(at string) []namedMatrix {
 	list := []namedMatrix{{at + "ffn_gate_inp", x.router.w}, {at + "ffn_gate_inp_shexp", x.shared}}

@@ -23,6 +23,8 @@ type Info struct {
 	KVHeads       int
 	HeadDim       int
 	FeedForward   int
+	Experts       int // of a layer that has some; 0 is none
+	ExpertsUsed   int // of a row
 	VocabSize     int
 	ContextLength int
 	Pooling       inference.Pooling
@@ -91,7 +93,7 @@ func (o *outline) describe(f *gguf.File, threads int) Info {
 		Architecture: h.arch.name, Name: h.name,
 		Params: f.ParamCount(), FileBytes: f.FileBytes(), Digest: o.digest,
 		Layers: h.depth, Width: h.width, Heads: h.heads, KVHeads: h.kvHeads, HeadDim: h.headDim,
-		FeedForward: h.ffn, VocabSize: h.vocab, ContextLength: h.context, Pooling: h.pooling,
+		FeedForward: h.ffn, Experts: h.experts.count, ExpertsUsed: h.experts.use, VocabSize: h.vocab, ContextLength: h.context, Pooling: h.pooling,
 		MaxModelLen: o.budget.maxModelLen,
 		KVType:      t.String(), KVLayout: t.Layout(), KVCost: o.cacheCost, KVMeasured: o.measured, KVBlocks: s.blocks() - 1, BlockTokens: s.blockTokens(),
 		KVTokens: s.tokens(o.budget.maxModelLen, o.budget.stepRows), KVBytesPerToken: s.TokenBytes(),

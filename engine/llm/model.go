@@ -38,8 +38,11 @@ func (m *model) price(weightBytes int64, threads int) cost.Prior {
 		row += 2*m.width*(2*a.heads+2*a.kvHeads)*a.headDim + 2*3*m.width*(f.width+f.experts.use*f.experts.width)
 		position += 4 * a.heads * a.headDim
 	}
+	experts := m.expertBytes()
 	return cost.Prior{
-		Step:     float64(weightBytes) / readBytes,
+		Experts:  cost.Experts{Count: m.experts.count, Use: m.experts.use},
+		Reading:  float64(experts) / readBytes,
+		Step:     float64(weightBytes-experts) / readBytes,
 		Row:      float64(row) / products,
 		Output:   float64(2*m.width*m.vocab) / products,
 		Position: float64(position) / (attend * float64(threads)),

@@ -76,13 +76,33 @@ type Prior struct {
 	Row      float64 // of a row through the layers
 	Output   float64 // of a row through the output matrix
 	Position float64 // of one position attended to
+
+	Experts Experts // what rows read beside that; none
+	Reading float64 // of all experts once
 }
+
+// rows is what a row costs in each of the segments between knees.
+func (p Prior) rows() (list [len(knees) - 1]float64) {
+	for i := range list {
+		lo, hi := knees[i], knees[i+1]
+		list[i] = p.Row
+		if p.Experts.Count > 0 {
+			hi = min(hi, lastKnee)
+			list[i] += p.Reading * (p.Experts.Share(hi) - p.Experts.Share(lo)) / float64(hi-lo)
+		}
+	}
+	return list
+}
+
+// lastKnee is where the last segment ends for what rows read of experts: the rows of an ordinary step of a prompt.
+const lastKnee = 512
 
 func (p Prior) complete() Prior {
 	if p.Row <= 0 {
 		return Prior{Step: 8, Row: 1, Output: 0.2, Position: 0.0005}
 	}
-	return Prior{Step: max(p.Step, p.Row), Row: p.Row, Output: max(p.Output, p.Row/1000), Position: max(p.Position, p.Row/1e6)}
+	p.Step, p.Output, p.Position = max(p.Step, p.Row), max(p.Output, p.Row/1000), max(p.Position, p.Row/1e6)
+	return p
 }
 
 // terms is the number of costs in the sum.
@@ -120,7 +140,8 @@ type Model struct {
 // New returns a model that has observed nothing.
 func New(p Prior) *Model {
 	p = p.complete()
-	m := &Model{prior: vector{p.Step, p.Row, p.Row, p.Row, p.Row, p.Output, p.Position, p.Position}, error: 1, tail: newTail()}
+	r := p.rows()
+	m := &Model{prior: vector{p.Step, r[0], r[1], r[2], r[3], p.Output, p.Position, p.Position}, error: 1, tail: newTail()}
 	for i := range m.classes {
 		m.classes[i].error = firstError
 	}

@@ -129,6 +129,9 @@ func NewMatrix(t gguf.Type, rows, cols int, src []byte) (*Matrix, error) {
 	return p.Matrix()
 }
 
+// Bytes is the memory that the matrix takes.
+func (m *Matrix) Bytes() int { return len(m.data) }
+
 // tiles is the number of tiles; the last one may have lanes without a row.
 func (m *Matrix) tiles() int { return (m.Rows + tileLanes - 1) / tileLanes }
 
