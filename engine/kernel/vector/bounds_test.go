@@ -24,6 +24,12 @@ var bounded = map[string]func(level isa.Level, m *guard.Margins, n int){
 	"Gate": func(level isa.Level, m *guard.Margins, n int) {
 		GELU.Gate(level, guard.Whole[float32](m, n), guard.Sized[float32](m, "gate", n), guard.Sized[float32](m, "up", n))
 	},
+	"Clamp": func(level isa.Level, m *guard.Margins, n int) {
+		Clamp{Slope: 1.7, Limit: 7}.Gate(level, guard.Whole[float32](m, n), guard.Sized[float32](m, "gate", n), guard.Sized[float32](m, "up", n))
+	},
+	"AddScaled": func(level isa.Level, m *guard.Margins, n int) {
+		AddScaled(level, guard.Whole[float32](m, n), guard.Sized[float32](m, "x", n), 1)
+	},
 	"SoftCap":  func(level isa.Level, m *guard.Margins, n int) { SoftCap(level, guard.Whole[float32](m, n), 30) },
 	"Apply":    func(level isa.Level, m *guard.Margins, n int) { GELU.Apply(level, guard.Whole[float32](m, n)) },
 	"RopeNorm": func(level isa.Level, m *guard.Margins, n int) { rotateAll(level, m, n, RopeNorm) },
