@@ -108,6 +108,8 @@ type engineReport struct {
 	KVHeads         int      `json:"kv_heads"`
 	HeadDim         int      `json:"head_dim"`
 	FeedForward     int      `json:"feed_forward"`
+	Experts         int      `json:"experts,omitempty"`      // of a layer that has some
+	ExpertsUsed     int      `json:"experts_used,omitempty"` // of a token
 	VocabSize       int      `json:"vocab_size"`
 	ContextLength   int      `json:"context_length"`
 	MaxModelLen     int      `json:"max_model_len"`
@@ -137,6 +139,15 @@ type engineReport struct {
 	gives string // what a text is answered with, of text encoders
 }
 
+// printExperts tells how many experts steps read, in mixtures.
+func (e *engineReport) printExperts(row func(...string)) {
+	if e.Experts == 0 {
+		return
+	}
+	row("experts", fmt.Sprintf("%d of %d for each token; a step of 16 sequences reads about %.0f",
+		e.ExpertsUsed, e.Experts, e.info.ExpertsTouched(16)))
+}
+
 // printTable tells of a table that is not in memory, in models that have one.
 func (e *engineReport) printTable(row func(...string)) {
 	if e.TableBytes > 0 {
@@ -147,7 +158,7 @@ func (e *engineReport) printTable(row func(...string)) {
 func newEngineReport(i llm.Info) *engineReport {
 	r := &engineReport{
 		Architecture: i.Architecture, Layers: i.Layers, Width: i.Width, Heads: i.Heads, KVHeads: i.KVHeads,
-		HeadDim: i.HeadDim, FeedForward: i.FeedForward, VocabSize: i.VocabSize,
+		HeadDim: i.HeadDim, FeedForward: i.FeedForward, Experts: i.Experts, ExpertsUsed: i.ExpertsUsed, VocabSize: i.VocabSize,
 		ContextLength: i.ContextLength, MaxModelLen: i.MaxModelLen, WeightBytes: i.WeightBytes, TableBytes: i.TableBytes,
 		KVType: i.KVType, KVCost: i.KVCost, KVBytes: i.KVBytes, KVTokens: i.KVTokens, KVBlocks: i.KVBlocks,
 		BlockTokens: i.BlockTokens, KVBytesPerToken: i.KVBytesPerToken, Sequences: local.FullSequences(i),
@@ -380,6 +391,7 @@ func (r *report) printEngine(row func(...string)) {
 	row("tokenizer", r.Tokenizer)
 	row("shape", fmt.Sprintf("%d layers, width %d, %d heads of %d, %d key-value heads, feed-forward %d, vocabulary %d",
 		e.Layers, e.Width, e.Heads, e.HeadDim, e.KVHeads, e.FeedForward, e.VocabSize))
+	e.printExperts(row)
 	row("context", fmt.Sprintf("%d tokens; %d would be served", e.ContextLength, e.MaxModelLen))
 	if e.Embeds {
 		row("memory", unit.Bytes(e.WeightBytes)+" of weights")

@@ -7,6 +7,7 @@ import (
 
 	"weir/engine/gguf"
 	"weir/internal/inference"
+	"weir/scheduler/cost"
 )
 
 // Info describes a model and, once loaded, how it runs.
@@ -69,6 +70,11 @@ func (i *Info) KVSequenceBytes(tokens int) int64 {
 		return int64(tokens) * int64(i.KVBytesPerToken)
 	}
 	return i.kv.sequenceBytes(tokens, i.kvStep)
+}
+
+// ExpertsTouched is how many experts of a layer a step of so many rows reads, on average; 0 of a model without experts.
+func (i *Info) ExpertsTouched(rows int) float64 {
+	return cost.Experts{Count: i.Experts, Use: i.ExpertsUsed}.Touched(rows)
 }
 
 // Describe reads what a file's metadata tell, and with opts the budget that
