@@ -100,7 +100,7 @@ func (j *mixtureJob) cutInner() (scratch int) {
 			size = max(1, n*len(j.visits.sections)/(8*workers))
 		}
 		size = min(max(size, pool.GrainMACs/(m.Cols*j.rowsOf(&j.visits.sections[i])*tileLanes)), max(1, groupBytes*n/len(m.data)))
-		size = together(size, n)
+		size = j.visits.sections[i].together(size, n)
 		for lo := 0; lo < n; lo += size {
 			j.items = append(j.items, expertItem{int32(i), int32(lo), int32(min(lo+size, n))})
 		}
@@ -112,8 +112,13 @@ func (j *mixtureJob) cutInner() (scratch int) {
 // rowsOf is how many rows a section has.
 func (j *mixtureJob) rowsOf(c *section) int { return c.size*c.panels + c.extra }
 
-// together rounds a number of tiles of n up to whole fours: they may be multiplied together.
-func together(size, n int) int { return min((size+3)&^3, n) }
+// together rounds a number of tiles of n up to whole fours where they are multiplied together, which is where there are several panels.
+func (c *section) together(size, n int) int {
+	if c.panels > 1 {
+		size = (size + 3) &^ 3
+	}
+	return min(size, n)
+}
 
 // cutOuter makes the items of the second round, tiles of all experts.
 func (j *mixtureJob) cutOuter() (scratch int) {
@@ -122,7 +127,10 @@ func (j *mixtureJob) cutOuter() (scratch int) {
 	if workers > 1 {
 		j.group = max(1, n/(8*workers))
 	}
-	j.group = together(min(j.group, mostOuter), n)
+	j.group = min(j.group, mostOuter)
+	for i := range j.visits.sections {
+		j.group = j.visits.sections[i].together(j.group, n)
+	}
 	return mixedPanels * panelRows * j.group * tileLanes
 }
 
