@@ -64,9 +64,16 @@ func (t *Tensor) CheckSupported() error {
 	if t.Type.Supported() {
 		return nil
 	}
+	if t.Type == earlyMXFP4 && len(t.Dims) == 3 {
+		return fmt.Errorf("%w: tensor %q has experts of type id 4, which is MXFP4 in Ollama's early files of gpt-oss and Q4_2 elsewhere; "+
+			"use a file that another converter made", ErrUnsupportedType, t.Name)
+	}
 	return fmt.Errorf("%w: tensor %q is %v (id %d); use a file quantised to one of %s",
 		ErrUnsupportedType, t.Name, t.Type, uint32(t.Type), supportedNames())
 }
+
+// earlyMXFP4 is the number that Ollama gave to MXFP4 before ggml gave it one.
+const earlyMXFP4 Type = 4
 
 // File is an opened model: one GGUF file, or all files of a split model. It is
 // immutable after Open or Parse and safe for concurrent use until Close.

@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"bytes"
 	"math"
 	"slices"
 	"strings"
@@ -45,6 +46,19 @@ func TestExpertsThatContradictAreRefused(t *testing.T) {
 		if _, err := Describe(m.file(t), Options{}); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v, want %q in it", err, c.want)
 		}
+	}
+}
+
+// A file of gpt-oss as Ollama first made them is refused by the name of what is other in it.
+func TestEarlyFilesOfOllamaAreRefused(t *testing.T) {
+	m := tiny{arch: "gpt-oss", seed: 1, bias: true, experts: 4}
+	raw := m.build(t)
+	name := []byte("blk.0.ffn_up_exps.weight")
+	at := bytes.Index(raw, name) + len(name) + 4 + 3*8 // the dimensions' number, and they
+	raw[at] = 4
+	_, err := Describe(parse(t, raw), Options{})
+	if err == nil || !strings.Contains(err.Error(), `"blk.0.ffn_up_exps.weight"`) || !strings.Contains(err.Error(), "MXFP4 in Ollama's early files") {
+		t.Error(err)
 	}
 }
 
