@@ -40,6 +40,10 @@ func architectureNamed(name string) (architecture, error) {
 		}
 		known[i] = a.name
 	}
+	if name == "gptoss" {
+		return architecture{}, fmt.Errorf("%w: architecture %q is that of Ollama's early files of gpt-oss, whose tensors have other names and types; "+
+			"use a file whose architecture is gpt-oss", ErrModel, name)
+	}
 	return architecture{}, fmt.Errorf("%w: architecture %q is not supported; the native engine runs %s",
 		ErrModel, name, strings.Join(known, ", "))
 }

@@ -60,6 +60,10 @@ func TestEarlyFilesOfOllamaAreRefused(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), `"blk.0.ffn_up_exps.weight"`) || !strings.Contains(err.Error(), "MXFP4 in Ollama's early files") {
 		t.Error(err)
 	}
+	m.arch = "gptoss"
+	if _, err := Describe(m.file(t), Options{}); err == nil || !strings.Contains(err.Error(), "early files of gpt-oss") {
+		t.Error(err)
+	}
 }
 
 // Routes are as the definition says, for all ways of gating; rows whose scores are not numbers show it and break nothing.
