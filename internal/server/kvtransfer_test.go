@@ -250,6 +250,7 @@ var (
 func TestFetchedAgainstComputedPrefix(t *testing.T) {
 	rounds, tokens := *transferRounds, *transferTokens
 	overRealModels(t, func(t *testing.T, m realModel) {
+		m.inAMoment(t)
 		path := reference.Model(t, m.name)
 		with := sharing(func(c *configs.Config) { c.Model.Path, c.Engine.KVMemoryBytes = path, 1<<30 })
 		far, near := servertest.Start(t, with), servertest.Start(t, with)

@@ -34,10 +34,7 @@ func sources(fakes ...*fake) (list []Source) {
 func TestOneBrokenReplicaHarmsNoOne(t *testing.T) {
 	reference.Slow(t)
 	t.Parallel()
-	requests := 200
-	if testing.Short() {
-		requests = 40
-	}
+	requests := reference.Repeats(40, 80, 200)
 	for kind, want := range brokenKinds {
 		for _, policy := range policies {
 			for _, fields := range []string{"", streamed} {
