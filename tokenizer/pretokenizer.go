@@ -68,7 +68,9 @@ func preTokenizers() []preTokenizerSet {
 			preTokenizer{stages: []stage{wordRules{letters: letter, digits: 3}.cut}, wholePieces: true, addsBOS: true}},
 		{[]string{"dbrx", "smaug-bpe", "glm4", "chatglm-bpe"},
 			preTokenizer{stages: []stage{wordRules{letters: letter, digits: 3}.cut}}},
-		{[]string{"qwen2", "deepseek-r1-qwen", "megrez", "kormo", "f2llmv2", "stablelm2", "hunyuan", "solar-open", "grok-2"},
+		{[]string{"qwen2", "deepseek-r1-qwen", "megrez", "kormo", "f2llmv2", "stablelm2", "hunyuan", "solar-open", "grok-2",
+			"bailingmoe", "bailingmoe2", "llada-moe", // whose \s*[\r\n] takes as much as \s*[\r\n]+
+		},
 			preTokenizer{stages: []stage{wordRules{letters: letter, digits: 1}.cut}}},
 		{[]string{"seed-coder"}, preTokenizer{stages: []stage{wordRules{letters: letter, digits: 1, bare: true}.cut}}},
 		{[]string{"qwen35"},
