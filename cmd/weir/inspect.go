@@ -184,11 +184,11 @@ type windowReport struct {
 
 // kept says what layers keep, where some have windows; "" where none has.
 func (e *engineReport) kept() string {
-	var text string
+	var text strings.Builder
 	for _, w := range e.Windows {
-		text += fmt.Sprintf("; %d of %d layers keep %d tokens", w.Layers, e.Layers, w.Tokens)
+		fmt.Fprintf(&text, "; %d of %d layers keep %d tokens", w.Layers, e.Layers, w.Tokens)
 	}
-	return text
+	return text.String()
 }
 
 type entry struct {

@@ -66,7 +66,6 @@ type routing struct {
 	scores    []float32 // [rows][experts]
 	keys      []float32 // as above: what is chosen by, where that is not the scores
 	groups    []float32 // [rows][groups]
-	chosen    []bool    // as above
 }
 
 // begin takes in the scores of rows.

@@ -68,16 +68,12 @@ func (m *mixed) alone(c *multiplier, dst []float32, row int) {
 		at := row*m.routes.Use + i
 		e := &m.Experts[m.routes.Expert[at]]
 		c.MatMul(up, e.Up.W, x, 1, e.Up.Bias)
-		switch {
-		case e.Gate.W == nil:
+		if e.Gate.W == nil {
 			m.Act.Apply(c.level, up)
-		default:
-			c.MatMul(gate, e.Gate.W, x, 1, e.Gate.Bias)
-			if m.Clamp.Limit > 0 {
-				m.Clamp.Gate(c.level, up, gate, up)
-			} else {
-				m.Act.Gate(c.level, up, gate, up)
-			}
+		} else if c.MatMul(gate, e.Gate.W, x, 1, e.Gate.Bias); m.Clamp.Limit > 0 {
+			m.Clamp.Gate(c.level, up, gate, up)
+		} else {
+			m.Act.Gate(c.level, up, gate, up)
 		}
 		c.MatMul(down, e.Down.W, up, 1, e.Down.Bias)
 		vector.AddScaled(c.level, dst, down, m.routes.Share[at])
