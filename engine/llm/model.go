@@ -35,7 +35,11 @@ func (m *model) price(weightBytes int64, threads int) cost.Prior {
 	row, position := 0, 0 // operations: of a row in all matrices, of a row with one earlier position
 	for i := range m.layers {
 		a, f := &m.layers[i].attention, &m.layers[i].feed
-		row += 2*m.width*(2*a.heads+2*a.kvHeads)*a.headDim + 2*3*m.width*(f.width+f.experts.use*f.experts.width)
+		heads := 2 * a.heads
+		if a.readsFrom == ownKeys {
+			heads += 2 * a.kvHeads
+		}
+		row += 2*m.width*heads*a.headDim + 2*3*m.width*(f.width+f.experts.use*f.experts.width)
 		position += 4 * a.heads * a.headDim
 	}
 	experts := m.expertBytes()

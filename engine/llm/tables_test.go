@@ -116,6 +116,31 @@ func TestLayersAreDealtToTables(t *testing.T) {
 	}
 }
 
+// A sequence of 32k tokens of Gemma 3 takes little more than its windows need, whatever steps add to them.
+func TestLongSequencesTakeTheirWindows(t *testing.T) {
+	const length, step, most = 1 << 15, 512, 1.1
+	for _, f := range windowedFamilies[2:6] {
+		p := f.plan()
+		p.deal(length)
+		s := p.cacheShape().sized(attend.KVQ8, 16, 2)
+		all, needed := 0, 0
+		for i := range p.layers {
+			own := s.Tables[p.layers[i].attention.table]
+			row := own.TokenBytes() / own.Layers
+			if all += row * length; p.layers[i].attention.reach > 0 {
+				needed += row * f.window
+			} else {
+				needed += row * length
+			}
+		}
+		takes := s.sequenceBytes(length, step)
+		t.Logf("%s: %d MiB, %.3f of what the windows need, %.2f of what all rows take", f.name, takes>>20, float64(takes)/float64(needed), float64(takes)/float64(all))
+		if float64(takes) > most*float64(needed) {
+			t.Errorf("%s: %d bytes, and its windows need %d", f.name, takes, needed)
+		}
+	}
+}
+
 // dealtAs is tables x places, those of a kind together.
 func dealtAs(p *plan) string {
 	var kinds []string

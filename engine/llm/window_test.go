@@ -5,10 +5,13 @@ import (
 	"slices"
 	"testing"
 
+	"weir/engine/gguf"
 	"weir/engine/kernel"
 	"weir/engine/kernel/attend"
 	"weir/engine/kernel/isa"
+	"weir/internal/reference"
 	"weir/kvcache"
+	"weir/scheduler"
 )
 
 // slider computes sequences as the engine does where windows pass: blocks behind a window go back to the pool, others overwrite them, and
@@ -159,6 +162,33 @@ func compareWindows(t *testing.T, m *model, level isa.Level, tokens []int32) {
 	}
 }
 
+// Layers that read another layer's keys have none to store, so that rows that are not wanted do not pass them: the others have the
+// same bits.
+func TestRowsBeforeSharedKeysAreLeftOut(t *testing.T) {
+	dir := reference.Path(t, "architectures")
+	m, tokens := openReference(t, dir, "gemma4-E"), readTokens(t, dir)
+	if last := m.lastKeys(); last != len(m.layers)-3 {
+		t.Fatalf("layer %d of %d is the last with keys of its own; the file shares those of two", last, len(m.layers))
+	}
+	for _, threads := range []int{1, 2} {
+		whole := allLogits(t, m, isa.Best(), tokens, attend.KVF16, slidBlock, len(tokens), threads)
+		s := newSlider(t, m, isa.Best(), attend.KVF16, threads, len(tokens))
+		tables := s.tables(len(tokens))
+		got := make([]float32, m.vocab)
+		for _, part := range [][2]int{{0, 70}, {70, 71}, {71, len(tokens)}} {
+			s.b.reset()
+			s.b.add(tokens[part[0]:part[1]], part[0], slidBlock, tables...)
+			s.b.output = append(s.b.output, part[1]-part[0]-1)
+			m.forward(s.c, s.kv, &s.b)
+			m.logits(s.c, got, s.b.hidden, 1)
+			if !slices.Equal(got, whole[(part[1]-1)*m.vocab:part[1]*m.vocab]) {
+				t.Errorf("%d threads: row %d has other bits where it is the only one", threads, part[1]-1)
+			}
+		}
+		s.close()
+	}
+}
+
 func firstDifference(got, want []float32, vocab int) string {
 	for i := range want {
 		if got[i] != want[i] {
@@ -166,4 +196,34 @@ func firstDifference(got, want []float32, vocab int) string {
 		}
 	}
 	return ""
+}
+
+// A sequence that goes on and on holds the blocks of its windows, and all of its rows only where a layer sees them.
+func TestASequenceHoldsItsWindows(t *testing.T) {
+	const window, prompt, output = 21, 20, 200
+	m := tiny{arch: "gemma3", typ: gguf.TypeQ8_0, seed: 9, layers: 7, tied: true, norms: true, post: true, edit: windowOf("gemma3", window)}
+	s := newStepper(t, m, Options{BlockTokens: slidBlock, Scheduler: scheduler.Config{PrefillChunk: slidBlock}})
+	s.submit(t, greedy(repetitive(1, prompt), output))
+	shape := s.model.cacheShape
+	whole, windowed := 0, 0 // tables
+	for _, w := range shape.windows {
+		if w > 0 {
+			windowed++
+		} else {
+			whole++
+		}
+	}
+	if windowed == 0 || whole == 0 {
+		t.Fatalf("%d tables see all, %d a window", whole, windowed)
+	}
+	rows := prompt
+	for ; s.turn(); rows++ {
+		covering := func(n int) int { return (n + slidBlock - 1) / slidBlock }
+		if most := whole*(covering(rows)+1) + windowed*(covering(window-1)+2); s.pool.Stats().Referenced > most {
+			t.Fatalf("after %d rows the sequence holds %d blocks, want at most %d", rows, s.pool.Stats().Referenced, most)
+		}
+	}
+	if rows < prompt+output-10 {
+		t.Errorf("the sequence ended after %d rows", rows)
+	}
 }
