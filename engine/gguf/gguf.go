@@ -107,6 +107,7 @@ func Open(path string) (*File, error) {
 	if err := f.openSplits(path); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
+	translate(f)
 	return f, nil
 }
 
@@ -178,6 +179,7 @@ func Parse(r io.ReaderAt, sizeBytes int64) (*File, error) {
 	if s.count > 1 {
 		return nil, fmt.Errorf("%w: this is file %d of %d; open the first one by its path", ErrSplit, s.no+1, s.count)
 	}
+	translate(f)
 	return f, nil
 }
 

@@ -10,7 +10,9 @@ import (
 
 	"weir/engine/gguf"
 	"weir/engine/kernel"
+	"weir/engine/kernel/attend"
 	"weir/engine/kernel/isa"
+	"weir/internal/inference"
 )
 
 // changed is a file of testdata with other metadata, and without some tensors. A nil value leaves a key out.
@@ -171,5 +173,41 @@ func TestEmbeddingGemma2ProjectsTheMean(t *testing.T) {
 	defer f.Close()
 	if info, err := Describe(f, Options{}); err != nil || info.Dimensions != len(want) {
 		t.Errorf("vectors of %d values are described, %v", info.Dimensions, err)
+	}
+}
+
+// The engine's answers are those of the model computed again for each token: alone, after a prefix hit far beyond the window, and among others.
+func TestGemma4AnswersAsItsModel(t *testing.T) {
+	for _, name := range []string{"gemma4-small", "gemma4-dense"} {
+		for _, kv := range []attend.KVType{attend.KVF32, attend.KVF16} {
+			f := changed(t, "decoders/"+name, nil)
+			m := load(t, f)
+			tokens := readTokens(t, decoders)
+			want := slices.Clone(tokens)
+			for range 8 {
+				rows := allLogits(t, m, isa.Best(), want, kv, 16, len(want), 2)
+				last := rows[(len(want)-1)*m.vocab:]
+				want = append(want, int32(slices.Index(last, slices.Max(last))))
+			}
+			e, err := Open(f, Options{Threads: 2, KVBlocks: 200, KVType: kv}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				if got := ask(t, e, greedy(tokens, 8)).tokens[0]; !slices.Equal(got, want[len(tokens):]) {
+					t.Errorf("%s, %v: %v, want %v", name, kv, got, want[len(tokens):])
+				}
+			}
+			others := []*inference.Request{greedy(tokens, 8), greedy(prompt(3, 50), 20), greedy(tokens[:30], 12), greedy(prompt(4, 9), 20)}
+			for _, r := range others[1:] {
+				for i := range r.Prompt {
+					r.Prompt[i] %= int32(m.vocab)
+				}
+			}
+			if got := answers(t, e, others)[0].tokens[0]; !slices.Equal(got, want[len(tokens):]) {
+				t.Errorf("%s, %v, among others: %v, want %v", name, kv, got, want[len(tokens):])
+			}
+			stop(t, e)
+		}
 	}
 }
