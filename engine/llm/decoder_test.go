@@ -2,6 +2,7 @@ package llm
 
 import (
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -43,6 +44,36 @@ func TestFrequenciesFollowTheConfiguredLength(t *testing.T) {
 	}
 	if !openDecoder(t, "phi3", Options{MaxModelLen: 81}).long {
 		t.Error("the model has the frequencies of short texts")
+	}
+}
+
+// Which layers have a window is told in booleans, or in integers, as llama.cpp's own writer has it.
+func TestWindowPatternsAreBooleansOrIntegers(t *testing.T) {
+	const layers = 3
+	for _, c := range []struct {
+		pattern any
+		want    []bool
+	}{
+		{[]bool{true, false, true}, []bool{true, false, true}},
+		{[]uint32{1, 0, 1}, []bool{true, false, true}},
+		{[]int32{0, 1, 1}, []bool{false, true, true}},
+		{uint32(2), []bool{true, false, true}},
+		{nil, nil},
+	} {
+		f := tiny{arch: "gemma3", norms: true, edit: func(b *gguf.Builder) {
+			if c.pattern != nil {
+				b.Set("gemma3.attention.sliding_window_pattern", c.pattern)
+			}
+		}}.file(t)
+		m := &metadata{f: f, prefix: "gemma3"}
+		if got := m.windowPattern(layers); !slices.Equal(got, c.want) || m.err != nil {
+			t.Errorf("%v: %v, %v, want %v", c.pattern, got, m.err, c.want)
+		}
+	}
+	f := tiny{arch: "gemma3", norms: true, edit: func(b *gguf.Builder) { b.Set("gemma3.attention.sliding_window_pattern", []uint32{1, 0}) }}.file(t)
+	m := &metadata{f: f, prefix: "gemma3"}
+	if m.windowPattern(layers); m.err == nil || !strings.Contains(m.err.Error(), "is of 2 layers, and the model has 3") {
+		t.Errorf("a pattern of two layers: %v", m.err)
 	}
 }
 

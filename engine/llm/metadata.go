@@ -152,10 +152,19 @@ func (m *metadata) text(key string) string {
 	return s
 }
 
-// windowPattern says which layers have the sliding window: an array says it of each, and a number n leaves every n-th layer out.
+// windowPattern says which layers have the sliding window: an array says it of each, in booleans or, as llama.cpp writes it, in integers, and a
+// number n leaves every n-th layer out.
 func (m *metadata) windowPattern(layers int) []bool {
 	const key = "attention.sliding_window_pattern"
 	list, ok, err := m.f.Bools(m.prefix + "." + key)
+	if err != nil {
+		if numbers, found, wrong := m.f.Ints(m.prefix + "." + key); found && wrong == nil {
+			list, ok = make([]bool, len(numbers)), true
+			for i, n := range numbers {
+				list[i] = n != 0
+			}
+		}
+	}
 	switch {
 	case ok && len(list) == layers:
 		return list
