@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sort"
 )
 
 // band is the groups of layers that see as far as each other. The tables of its groups have the same rows at any time, so the
@@ -36,16 +37,23 @@ type layout struct {
 	runs  []int     // [len(bands)] scratch of countRuns
 }
 
-func newLayout(c Config) layout {
+// layout says how pages are used, without a place to note which.
+func (c Config) layout() layout {
 	y := layout{blockTokens: c.blockTokens(), stepRows: c.StepRows}
 	y.bands, y.places = bandsOf(c.Windows, y.blockTokens)
-	if y.wide = len(y.places) > 1; y.wide {
-		y.mates, y.hung = make([]BlockID, c.Blocks), make([]BlockID, c.Blocks*(len(y.bands)-1))
-		y.runs = make([]int, len(y.bands))
-	}
+	y.wide = len(y.places) > 1
 	y.windowed = y.bands[len(y.bands)-1].window > 0
 	if y.simple = !y.wide && !y.windowed; y.simple {
 		y.firstRank = numAside
+	}
+	return y
+}
+
+func newLayout(c Config) layout {
+	y := c.layout()
+	if y.wide {
+		y.mates, y.hung = make([]BlockID, c.Blocks), make([]BlockID, c.Blocks*(len(y.bands)-1))
+		y.runs = make([]int, len(y.bands))
 	}
 	return y
 }
@@ -105,6 +113,18 @@ func (b *band) passed(rows, blockTokens int) int {
 	return max(0, rows-b.window+1) / blockTokens
 }
 
+// Need is Pool.Need of a pool of this configuration.
+func (c Config) Need(rows int) int {
+	y := c.layout()
+	return y.Need(rows)
+}
+
+// MostRows is the longest sequence that a pool of this configuration holds.
+func (c Config) MostRows() int {
+	y := c.layout()
+	return y.MostRows(c.Blocks - 1)
+}
+
 // checkWindows refuses windows that no pool can have.
 func (c Config) checkWindows() error {
 	if len(c.Windows) > maxGroups {
@@ -144,19 +164,54 @@ func (y *layout) pagesOf(band uint8) int {
 // Groups is the number of block tables of a sequence: one per entry of Config.Windows.
 func (y *layout) Groups() int { return len(y.places) }
 
+// Windowed reports whether a group has a window.
+func (y *layout) Windowed() bool { return y.windowed }
+
+// StepRows is the most rows of a sequence that may be computed between two Commits: Config.StepRows, where a group has a window.
+func (y *layout) StepRows() int {
+	if y.windowed && y.stepRows > 0 {
+		return y.stepRows
+	}
+	return math.MaxInt32
+}
+
 // Need is the most blocks that a sequence of so many rows takes, in all groups: all of its rows in those without a window, and
 // in the others what a step sees and writes.
-func (y *layout) Need(rows int) int {
-	n := 0
+func (y *layout) Need(rows int) int { return y.need(rows, y.StepRows()) }
+
+// DecodeNeed is Need from the end of the prompt on, when steps are of one row.
+func (y *layout) DecodeNeed(rows int) int { return y.need(rows, min(1, y.StepRows())) }
+
+// need is Need with so many rows in a step.
+func (y *layout) need(rows, step int) (pages int) {
 	for i := range y.bands {
 		b := &y.bands[i]
 		blocks := y.blocksFor(rows)
 		if b.window > 0 && y.stepRows > 0 {
-			blocks = min(blocks, b.width+y.blocksFor(y.stepRows)+1)
+			blocks = min(blocks, b.width+y.blocksFor(step-1)+1)
 		}
-		n += blocks * b.pages
+		pages += blocks * b.pages
 	}
-	return n
+	return pages
+}
+
+// EndlessPages is how many pages every BlockTokens rows more take, however many there are: those of groups without a window.
+func (y *layout) EndlessPages() int {
+	if y.bands[0].window > 0 && y.stepRows > 0 {
+		return 0
+	}
+	if y.stepRows > 0 {
+		return y.bands[0].pages
+	}
+	return len(y.places)
+}
+
+// MostRows is the longest sequence that so many blocks hold.
+func (y *layout) MostRows(blocks int) int {
+	if y.EndlessPages() == 0 && y.Need(math.MaxInt32) <= blocks {
+		return math.MaxInt32
+	}
+	return sort.Search(blocks*y.blockTokens, func(rows int) bool { return y.Need(rows+1) > blocks })
 }
 
 // side is the block of a band other than the chain's that hangs on a block of the chain; 0 is none.

@@ -154,7 +154,7 @@ func (p *Pool) FreeFor(d Domain) int {
 
 // Without has FreeFor answer as if a table had been released, until WithAll. Nothing is released.
 func (p *Pool) Without(t *Table) {
-	n := p.Sole(t)
+	n := t.Sole()
 	p.domains[t.domain].leaving += n
 	p.leaving += n
 	p.left = append(p.left, t.domain)

@@ -51,6 +51,58 @@ func (t *Table) Class() Class { return t.class }
 // there stays in the cache for longer than what they pass elsewhere. It holds until Release.
 func (t *Table) Expect(rows int) { t.expected = rows }
 
+// Grown is how many leading rows may be written: what the last Grow covered in all groups.
+func (t *Table) Grown() int { return t.grown }
+
+// Capacity is how many rows the table's blocks have of the groups that see farthest.
+func (t *Table) Capacity() int {
+	if t.pool == nil {
+		return 0
+	}
+	return len(t.blocks) * t.pool.blockTokens
+}
+
+// Held is how many blocks the table names, of all groups, without those that are full of the first rows.
+func (t *Table) Held(from int) (blocks int) {
+	if t.pool == nil {
+		return 0
+	}
+	first := from / t.pool.blockTokens
+	for i := range t.pool.bands {
+		l := t.listOf(i)
+		blocks += max(0, len(l.blocks)-max(l.slid, first)) * t.pool.bands[i].pages
+	}
+	return blocks
+}
+
+// Borrowed is how many of its blocks other tables hold as well, of the groups without a window.
+func (t *Table) Borrowed() int {
+	if t.pool == nil || t.pool.bands[0].window > 0 {
+		return 0
+	}
+	return t.Held(0) - t.heldOfWindows() - t.sole(&t.pool.blockStore)
+}
+
+// heldOfWindows is Held of the groups with a window.
+func (t *Table) heldOfWindows() (blocks int) {
+	for i := range t.sides {
+		blocks += (len(t.sides[i].blocks) - t.sides[i].slid) * t.pool.bands[i+1].pages
+	}
+	return blocks
+}
+
+// Sole is how many blocks of a table no other table holds: Release makes those free that are not pinned.
+func (t *Table) Sole() int {
+	if t.pool == nil {
+		return 0
+	}
+	n := t.sole(&t.pool.blockStore)
+	for i := range t.sides {
+		n += t.sides[i].sole(&t.pool.blockStore)
+	}
+	return n
+}
+
 // fewestRows is the least to which a live table can be truncated: what the row after them sees must be there.
 func (t *Table) fewestRows() int {
 	p, least := t.pool, 0
@@ -148,6 +200,28 @@ func (p *Pool) demand(t *Table, rows int, hit *Hit) (need, idle int, cow, ok boo
 func (p *Pool) CanGrow(t *Table, rows int, hit Hit) (need int, ok bool) {
 	need, idle, _, ok := p.demand(t, rows, &hit)
 	return need, ok && p.affords(t.domain, need, idle)
+}
+
+// CanGrowBeside is CanGrow where so many blocks more must be free; need counts them.
+func (p *Pool) CanGrowBeside(t *Table, rows int, hit Hit, spare int) (need int, ok bool) {
+	need, idle, _, ok := p.demand(t, rows, &hit)
+	if need += spare; !ok {
+		return 0, false
+	}
+	return need, p.affords(t.domain, need, idle)
+}
+
+// Ahead is how many blocks more than Grow gives an empty table behind a hit it will have at most while it is grown to rows.
+func (p *Pool) Ahead(rows int, hit Hit) (blocks int) {
+	for i := range p.bands {
+		b := &p.bands[i]
+		if b.window > 0 && p.stepRows > 0 {
+			now := p.blocksFor(p.cover(b, rows, hit.Tokens)) - b.firstSeen(hit.Full)
+			most := min(p.blocksFor(rows), b.width+p.blocksFor(p.stepRows-1)+1)
+			blocks += max(0, most-now) * b.pages
+		}
+	}
+	return blocks
 }
 
 // CanGrowAlone says whether GrowAlone would succeed.
@@ -285,15 +359,6 @@ func (p *Pool) Fork(dst, src *Table) {
 		dst.sides[i].share(&p.blockStore, &src.sides[i], n)
 	}
 	dst.tokens, dst.grown, dst.expected = src.tokens, src.tokens, src.expected
-}
-
-// Sole is how many blocks of a table no other table holds: Release makes those free that are not pinned.
-func (p *Pool) Sole(t *Table) int {
-	n := t.sole(&p.blockStore)
-	for i := range t.sides {
-		n += t.sides[i].sole(&p.blockStore)
-	}
-	return n
 }
 
 // Release gives the blocks of the sequence back, the last one first; published

@@ -222,7 +222,7 @@ func (a *admitter) admitNew(class inference.Class) (started, open bool) {
 func (a *admitter) admitNextChoice(class inference.Class) bool {
 	for _, r := range a.requests.partial {
 		waiting := r.waitingChoices()
-		if r.Class != class || !r.complete() && r.live > waiting {
+		if r.Class != class || !r.complete() && r.live > waiting || r.carrier() != nil {
 			continue
 		}
 		c := candidate{req: r, ids: r.Prompt, most: 1}

@@ -10,15 +10,14 @@ import (
 
 // allocator gives sequences their slots and blocks and takes them back. It keeps the lists of sequences.
 type allocator struct {
-	pool        *kvcache.Pool
-	lengths     *answer.Lengths
-	sequences   *sequences
-	shares      *tenantShares
-	requests    *requestTable
-	step        *step
-	forecast    *forecast
-	stats       *Counters
-	blockTokens int
+	pool      *kvcache.Pool
+	lengths   *answer.Lengths
+	sequences *sequences
+	shares    *tenantShares
+	requests  *requestTable
+	step      *step
+	forecast  *forecast
+	stats     *Counters
 
 	spare []*sequence // ended, for reuse
 }
@@ -36,6 +35,7 @@ func (al *allocator) pause(q *sequence) {
 	al.step.retract(q)
 	al.unseat(q)
 	al.sequences.paused = insert(al.sequences.paused, q)
+	q.pausedIn = al.step.plans
 	al.forecast.stale = true
 	al.stats.Pauses++
 	al.step.plan.Paused = append(al.step.plan.Paused, q.req.id)
@@ -70,7 +70,7 @@ func (al *allocator) allot(q *sequence, hit kvcache.Hit, alone bool) bool {
 // outOfCache tells of rows that do not fit although nothing else runs.
 func (al *allocator) outOfCache(rows, held int) error {
 	return &inference.LimitError{
-		Err: inference.ErrOutOfCache, What: "KV blocks", Need: blocksFor(rows, al.blockTokens), Limit: al.pool.FreeNow() + held,
+		Err: inference.ErrOutOfCache, What: "KV blocks", Need: al.pool.Need(rows), Limit: al.pool.FreeNow() + held,
 		Remedy: "give the KV cache more memory",
 	}
 }
@@ -109,7 +109,7 @@ func (al *allocator) newSequence(r *request, choice, slots int) *sequence {
 	q.ids = slices.Grow(q.ids[:0], len(r.Prompt)+min(r.limit, 256))
 	q.ids = append(q.ids, r.Prompt...)
 	q.computed, q.produced, q.shared, q.runTokens, q.peak = 0, 0, 0, 0, 0
-	q.preemptions, q.rows, q.ended, q.late, q.leftOutIn = 0, 0, false, false, 0
+	q.preemptions, q.rows, q.ended, q.late, q.leftOutIn, q.pausedIn = 0, 0, false, false, 0, 0
 	q.lookupRecord, q.forcedRecord, q.forced = draftRecord{}, draftRecord{}, q.forced[:0]
 	r.choices[choice].seq = q
 	return q

@@ -103,6 +103,8 @@ func (a *admitter) start(c *candidate) bool {
 	if !a.allocator.allot(q, c.hit, len(a.sequences.running)+len(a.sequences.paused) == 0) {
 		return a.undoStart(c, q)
 	}
+	q.table.Expect(len(r.Prompt))
+	c.hit.Tokens = q.table.Tokens() // a hit may come without its part of a block
 	if q.slots = c.slots; born || q.slots > 1 {
 		r.assignSlots(q.choice, q.slots)
 	}
@@ -117,7 +119,7 @@ func (a *admitter) start(c *candidate) bool {
 		a.stats.RecomputedTokens += uint64(max(0, q.peak-c.hit.Tokens))
 	}
 	q.computed, q.shared = c.hit.Tokens, c.hit.Full*a.blockTokens
-	q.borrowed = len(q.table.Blocks(0)) - a.pool.Sole(&q.table)
+	q.borrowed = q.table.Borrowed()
 	if born && len(r.choices) > 1 && r.complete() {
 		q.shared = r.wholeBlocks(a.blockTokens) // the last block becomes one with the others' when it is full
 	}

@@ -88,16 +88,16 @@ func (s *Scheduler) checkSequences() error {
 		if err := s.checkSequence(q); err != nil {
 			return err
 		}
-		if len(q.table.Blocks(0))*s.blockTokens < q.computed+q.rows || q.table.Tokens() != q.computed {
-			return fmt.Errorf("S4: sequence %v/%d has %d blocks and %d final rows, computed %d, planned %d",
-				q.req.id, q.choice, len(q.table.Blocks(0)), q.table.Tokens(), q.computed, q.rows)
+		if q.table.Grown() < q.computed+q.rows || q.table.Tokens() != q.computed {
+			return fmt.Errorf("S4: sequence %v/%d was grown to %d rows and has %d final rows, computed %d, planned %d",
+				q.req.id, q.choice, q.table.Grown(), q.table.Tokens(), q.computed, q.rows)
 		}
 	}
 	for _, q := range s.sequences.preempted {
 		if err := s.checkSequence(q); err != nil {
 			return err
 		}
-		if len(q.table.Blocks(0)) > 0 || q.rows > 0 || q.computed > 0 {
+		if q.table.Capacity() > 0 || q.rows > 0 || q.computed > 0 {
 			return fmt.Errorf("S4: preempted sequence %v/%d holds blocks or rows", q.req.id, q.choice)
 		}
 	}

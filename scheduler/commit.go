@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"weir/internal/inference"
@@ -209,6 +210,14 @@ func (s *Scheduler) Abandon(_ int64) {
 			s.allocator.requeue(q)
 		}
 	}
+	for _, list := range [2][]*sequence{slices.Clone(s.sequences.paused), slices.Clone(s.sequences.running)} {
+		for _, q := range list {
+			if q.pausedIn == s.step.plans || q.startedIn == s.step.plans { // the plan may have had row copies for it
+				s.allocator.requeue(q)
+			}
+		}
+	}
+	s.forecast.stale = true
 	s.step.finish()
 }
 

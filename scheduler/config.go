@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"weir/internal/inference"
+	"weir/kvcache"
 	"weir/scheduler/admission"
 	"weir/scheduler/cost"
 )
@@ -72,7 +73,7 @@ type Config struct {
 }
 
 // complete fills in defaults and refuses what contradicts itself.
-func (c Config) complete(usable int) (Config, error) {
+func (c Config) complete(pool *kvcache.Pool) (Config, error) {
 	for _, f := range []struct {
 		name  string
 		value *int
@@ -107,6 +108,7 @@ func (c Config) complete(usable int) (Config, error) {
 	if c.PrefillChunk == 0 || c.PrefillChunk > c.MaxBatchTokens {
 		c.PrefillChunk = c.MaxBatchTokens
 	}
+	c.PrefillChunk, c.MaxDrafts = min(c.PrefillChunk, pool.StepRows()), min(c.MaxDrafts, pool.StepRows()-1)
 	switch {
 	case c.ITLTarget < 0 || slices.Min(c.ClassITLTarget[:]) < 0:
 		return c, fmt.Errorf("ITLTarget is %v, of classes %v, want 0 (for none) or more", c.ITLTarget, c.ClassITLTarget)
@@ -122,7 +124,7 @@ func (c Config) complete(usable int) (Config, error) {
 		c.StepLimit = time.Second
 	}
 	if c.WatermarkBlocks == 0 {
-		c.WatermarkBlocks = usable / 100
+		c.WatermarkBlocks = pool.Usable() / 100
 	}
 	c.WatermarkBlocks = max(c.WatermarkBlocks, 0)
 	if c.SharePercent == [inference.NumClasses]int{} {

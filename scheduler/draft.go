@@ -54,13 +54,12 @@ func (d *draftRecord) learn(planned, accepted int) {
 
 // drafter proposes draft tokens for outputs that are planned.
 type drafter struct {
-	cfg         *Config
-	cost        *cost.Model
-	pool        *kvcache.Pool
-	pacer       *pacer
-	step        *step
-	sequences   *sequences
-	blockTokens int
+	cfg       *Config
+	cost      *cost.Model
+	pool      *kvcache.Pool
+	pacer     *pacer
+	step      *step
+	sequences *sequences
 }
 
 // propose gives rows that are still left to guesses of the tokens to come, for
@@ -133,8 +132,8 @@ func (d *draftRecord) retry() int {
 // sequences may need for their next row.
 func (d *drafter) cover(q *sequence, n int) bool {
 	rows := len(q.ids) + n
-	need := blocksFor(rows, d.blockTokens) - len(q.table.Blocks(0))
-	if need > 0 && d.pool.FreeFor(q.req.Domain) < need+len(d.sequences.running) {
+	need, _ := d.pool.CanGrow(&q.table, rows, kvcache.Hit{})
+	if need > 0 && d.pool.FreeFor(q.req.Domain) < need+len(d.sequences.running)*d.pool.Groups() {
 		return false
 	}
 	return d.pool.Grow(&q.table, rows, kvcache.Hit{}, &d.step.plan.Copies)

@@ -40,7 +40,7 @@ func (s *Scheduler) explain(r *request) Explained {
 		if q := r.choices[i].seq; q != nil {
 			e.OutputTokens += q.produced
 			e.Preemptions += q.preemptions
-			e.KVBlocks += q.private(s.blockTokens)
+			e.KVBlocks += q.private()
 			e.Phase = min(e.Phase, s.sequences.phase(q))
 		}
 	}

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"cmp"
+	"math"
 	"slices"
 
 	"weir/kvcache"
@@ -28,7 +29,8 @@ type growth struct {
 	left    int // rows beyond those its table covers
 	slack   int // rows that still fit into its last block
 	private int // blocks that it frees when it ends
-	copies  int // blocks that it takes at its fork, for its own copy of the tail
+	copies  int // blocks that it takes at once: at its fork for its own copy of the tail, for the windows of a prompt
+	windows int // blocks that it takes at most of groups with a window while it grows
 }
 
 // footprint says whether a candidate fits now, with the blocks that it and the
@@ -44,8 +46,8 @@ func (f *forecast) footprint(c *candidate) verdict {
 		}
 		return fits
 	}
-	spare := f.peak(c) + f.cfg.WatermarkBlocks
-	need, ok := f.pool.CanGrow(t, (blocksFor(len(c.ids), f.blockTokens)+spare)*f.blockTokens, c.hit)
+	spare := f.peak(c) + f.cfg.WatermarkBlocks + f.pool.Ahead(len(c.ids), c.hit)
+	need, ok := f.pool.CanGrowBeside(t, len(c.ids), c.hit, spare)
 	c.need = need
 	if !ok {
 		return lacksRoom
@@ -65,11 +67,12 @@ func (f *forecast) peak(c *candidate) int {
 
 // expected is the peak with the candidate beside the growths that are listed.
 func (f *forecast) expected(c *candidate) int {
-	blocks := blocksFor(len(c.ids), f.blockTokens)
+	blocks, left := blocksFor(len(c.ids), f.blockTokens), f.left(c.req, c.produced)
 	own := growth{
-		left:    f.left(c.req, c.produced),
+		left:    left,
 		slack:   blocks*f.blockTokens - len(c.ids),
-		private: blocks - c.hit.Full,
+		private: f.pool.DecodeNeed(len(c.ids)) - c.hit.Full*f.pool.EndlessPages(),
+		windows: f.windowsOf(len(c.ids)+left) - f.windowsOf(len(c.ids)),
 	}
 	f.add(own, max(c.slots, 1))
 	need := f.demand()
@@ -85,7 +88,7 @@ func (f *forecast) demand() int {
 	for _, g := range f.growth {
 		held += g.private - g.copies
 	}
-	most := 0
+	most, pages := 0, f.pool.EndlessPages()
 	for i, g := range f.growth {
 		held -= g.private
 		slacks[g.slack]++
@@ -94,9 +97,26 @@ func (f *forecast) demand() int {
 		for _, n := range slacks[:rest] {
 			need += n // these cross one border more
 		}
-		most = max(most, need-held)
+		most = max(most, need*pages+f.windowsBy(i)-held)
 	}
 	return most
+}
+
+// windowsBy is what groups with a window take until choice i ends, of it and of those that have more left.
+func (f *forecast) windowsBy(i int) (blocks int) {
+	if !f.pool.Windowed() {
+		return 0
+	}
+	most := blocksFor(f.growth[i].left, f.blockTokens) * (f.pool.Groups() - f.pool.EndlessPages())
+	for _, g := range f.growth[:i+1] {
+		blocks += min(g.windows, most)
+	}
+	return blocks
+}
+
+// windowsOf is what a sequence of so many rows has at most in groups with a window while it computes a row at a time.
+func (f *forecast) windowsOf(rows int) int {
+	return f.pool.DecodeNeed(rows) - blocksFor(rows, f.blockTokens)*f.pool.EndlessPages()
 }
 
 // refresh lists the expected growths again after a sequence left.
@@ -109,7 +129,7 @@ func (f *forecast) refresh() {
 		for _, q := range list {
 			g := f.growthOf(q)
 			for i := range q.slots {
-				f.growth = append(f.growth, forkGrowth(g, i))
+				f.growth = append(f.growth, f.forkGrowth(g, i))
 			}
 		}
 	}
@@ -127,20 +147,27 @@ func (f *forecast) left(r *request, produced int) int {
 
 // growthOf is the growth of a running sequence.
 func (f *forecast) growthOf(q *sequence) growth {
-	blocks, left := len(q.table.Blocks(0)), f.left(q.req, q.produced)
+	left := f.left(q.req, q.produced)
 	if p := f.fairShare; p != nil && q.req.Class == p.key.class {
 		left = min(left, q.req.share.room)
 	}
-	return growth{
+	g := growth{
 		left:    left,
-		slack:   min(max(blocks*f.blockTokens-len(q.ids), 0), f.blockTokens-1),
-		private: q.private(f.blockTokens),
+		slack:   min(max(q.table.Capacity()-len(q.ids), 0), f.blockTokens-1),
+		private: q.private(),
 	}
+	if f.pool.Windowed() {
+		g.windows = max(0, f.windowsOf(len(q.ids)+left)-f.windowsOf(len(q.ids)))
+		if !q.decoding() {
+			g.copies = max(0, f.pool.Need(len(q.ids))-q.table.Held(0))
+		}
+	}
+	return g
 }
 
 func (f *forecast) add(g growth, slots int) {
 	for i := range slots {
-		b := forkGrowth(g, i)
+		b := f.forkGrowth(g, i)
 		at, _ := slices.BinarySearchFunc(f.growth, b, compareGrowth)
 		f.growth = slices.Insert(f.growth, at, b)
 	}
@@ -148,7 +175,7 @@ func (f *forecast) add(g growth, slots int) {
 
 func (f *forecast) remove(g growth, slots int) {
 	for i := range slots {
-		if at, ok := slices.BinarySearchFunc(f.growth, forkGrowth(g, i), compareGrowth); ok {
+		if at, ok := slices.BinarySearchFunc(f.growth, f.forkGrowth(g, i), compareGrowth); ok {
 			f.growth = slices.Delete(f.growth, at, at+1)
 		}
 	}
@@ -157,15 +184,19 @@ func (f *forecast) remove(g growth, slots int) {
 // fitsNow reports whether a candidate fits, without the tables that the pool is told to leave out and the growth of those
 // that is not expected any more.
 func (f *forecast) fitsNow(c *candidate) bool {
-	return blocksFor(len(c.ids), f.blockTokens)+f.expected(c)+f.cfg.WatermarkBlocks <= f.pool.FreeFor(c.req.Domain)
+	return f.pool.Need(len(c.ids))+f.expected(c)+f.cfg.WatermarkBlocks <= f.pool.FreeFor(c.req.Domain)
 }
 
 // forkGrowth is the growth of choice i of a sequence that will be forked.
-func forkGrowth(g growth, i int) growth {
+func (f *forecast) forkGrowth(g growth, i int) growth {
 	if i > 0 {
 		g.private = 0
+		g.copies = 0
+		if f.pool.Windowed() {
+			g.windows = f.windowsOf(math.MaxInt32) // what it shares will be passed
+		}
 		if g.slack > 0 && g.left > 0 {
-			g.copies = 1
+			g.copies = f.pool.Groups()
 		}
 	}
 	return g
@@ -177,5 +208,5 @@ func compareGrowth(a, b growth) int {
 	if a.left != b.left {
 		return b.left - a.left // nearly always: sorting asks this most
 	}
-	return cmp.Or(a.slack-b.slack, a.private-b.private, a.copies-b.copies)
+	return cmp.Or(a.slack-b.slack, a.private-b.private, a.copies-b.copies, a.windows-b.windows)
 }

@@ -152,7 +152,7 @@ func TestPreemptorPicksVictims(t *testing.T) {
 
 // Blocks that end soon are not counted on before they are free: the peak is found at the ends of sequences.
 func TestForecastDemand(t *testing.T) {
-	f := &forecast{blockTokens: 16, slacks: make([]int, 16)}
+	f := &forecast{pool: emptyPool(t, 100), blockTokens: 16, slacks: make([]int, 16)}
 	if n := f.demand(); n != 0 {
 		t.Errorf("nothing runs and %d blocks are needed", n)
 	}

@@ -133,7 +133,7 @@ func (ps *pauses) admitPaused(c inference.Class) bool {
 
 // unpause gives a free slot to a paused sequence, and an output its next row.
 func (ps *pauses) unpause(q *sequence) bool {
-	if ps.shares.taken >= ps.cfg.MaxSeqs || ps.pacer.budget == 0 || ps.step.pressed || len(ps.sequences.running) > 0 && q.decoding() && !ps.allocator.grow(q) {
+	if ps.shares.taken >= ps.cfg.MaxSeqs || ps.pacer.budget == 0 || ps.step.pressed || len(ps.sequences.running) > 0 && ps.mustGrow(q) && !ps.allocator.grow(q) {
 		return false
 	}
 	ps.sequences.paused, _ = remove(ps.sequences.paused, q)
@@ -141,11 +141,14 @@ func (ps *pauses) unpause(q *sequence) bool {
 	ps.shares.addSlots(q.req.share, q.slots)
 	q.startedIn = ps.step.plans
 	ps.step.plan.Unpaused = append(ps.step.plan.Unpaused, q.req.id)
-	if q.decoding() && (len(ps.sequences.running) > 1 || ps.preemptor.cover(0)) {
+	if ps.mustGrow(q) && (len(ps.sequences.running) > 1 || ps.preemptor.cover(0)) && q.decoding() {
 		ps.step.take(q, 1)
 	}
 	return true
 }
+
+// mustGrow reports whether a sequence has no blocks yet for its next rows.
+func (ps *pauses) mustGrow(q *sequence) bool { return q.decoding() || ps.pool.Windowed() }
 
 // nextPaused is the paused sequence to go on first: of the highest class, of the
 // tenant with the least slots by weight, the oldest. Long prompts wait while

@@ -134,16 +134,16 @@ func (s *Scheduler) schedule() {
 	s.drafter.propose()
 }
 
-// decodes plans one row for every running output, in order of precedence.
+// decodes plans one row for every running output, in order of precedence. Prompts get what their windows see next.
 // Victims stand behind the sequence that lacks a block, so nothing planned is
 // ever taken back here, and the slice shrinks only behind the index.
 func (s *Scheduler) decodes() {
 	for i := 0; i < len(s.sequences.running); i++ {
 		q := s.sequences.running[i]
-		if !q.decoding() || q.late || q.rows > 0 || s.shortSteps.leftOut(q) {
+		if !q.decoding() && !s.pool.Windowed() || q.late || q.rows > 0 || s.shortSteps.leftOut(q) {
 			continue
 		}
-		if s.preemptor.cover(i) {
+		if s.preemptor.cover(i) && q.decoding() {
 			s.step.take(q, 1)
 		}
 		if i < len(s.sequences.running) && s.sequences.running[i] != q {

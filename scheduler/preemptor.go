@@ -8,15 +8,14 @@ import (
 
 // preemptor chooses which sequences give their blocks to others.
 type preemptor struct {
-	cfg         *Config
-	pool        *kvcache.Pool
-	sequences   *sequences
-	shares      *tenantShares
-	step        *step
-	forecast    *forecast
-	allocator   *allocator
-	endings     *endings
-	blockTokens int
+	cfg       *Config
+	pool      *kvcache.Pool
+	sequences *sequences
+	shares    *tenantShares
+	step      *step
+	forecast  *forecast
+	allocator *allocator
+	endings   *endings
 
 	victims []*sequence // scratch of reclaim
 }
@@ -204,7 +203,7 @@ func (pr *preemptor) countBlocksFor(c *candidate) (within bool) {
 		return false
 	}
 	pr.shares.countBlocks(c.req.Class, pr.sequences.paused, pr.sequences.running)
-	return pr.shares.withinShare(c.req.share, c.req.share.blocks+blocksFor(len(c.ids), pr.blockTokens))
+	return pr.shares.withinShare(c.req.share, c.req.share.blocks+pr.pool.Need(len(c.ids)))
 }
 
 // enoughVictims is how many of the victims, in order, must release their blocks for
@@ -222,7 +221,7 @@ func (pr *preemptor) enoughVictims(c *candidate) (n int, enough bool) {
 		if v.req.Class == c.req.Class && pr.shares.withinShare(p, p.blocks) {
 			continue
 		}
-		p.blocks -= v.held(pr.blockTokens)
+		p.blocks -= v.held()
 		pr.pool.Without(&v.table)
 		pr.forecast.remove(pr.forecast.growthOf(v), v.slots)
 		pr.victims[n] = v

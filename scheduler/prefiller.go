@@ -101,7 +101,7 @@ func (pf *prefiller) finish(q *sequence) bool {
 		return false
 	}
 	n, a := q.pending()-q.rows, pf.pacer.remaining()
-	if n > min(a.rows, pf.cfg.PrefillChunk-q.rows) || pf.pacer.rowsWithin(q, n, a) < n {
+	if n > min(a.rows, pf.cfg.PrefillChunk-q.rows, q.grown()) || pf.pacer.rowsWithin(q, n, a) < n {
 		return false
 	}
 	if n > 0 {
@@ -142,7 +142,7 @@ func (pf *prefiller) prompts() []*sequence {
 // advance plans more rows of a prompt: as many as the allowance, the budget
 // and the chunk size permit.
 func (pf *prefiller) advance(q *sequence, a allowance) {
-	n := min(a.rows, pf.pacer.budget, q.pending()-q.rows, pf.cfg.PrefillChunk-q.rows)
+	n := min(a.rows, pf.pacer.budget, q.pending()-q.rows, pf.cfg.PrefillChunk-q.rows, q.grown())
 	if n = pf.pacer.rowsWithin(q, n, a); n > 0 {
 		pf.step.take(q, n)
 	}

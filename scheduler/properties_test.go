@@ -95,8 +95,11 @@ func TestS4PlannedBlocksExist(t *testing.T) {
 				t.Errorf("%+v", st)
 			}
 			for _, c := range w.plan.Chunks {
-				if len(c.Blocks(0))*w.pool.BlockTokens() < c.Start+c.Count || slices.Contains(c.Blocks(0), 0) {
-					t.Errorf("chunk %+v is not covered", c)
+				for g := range w.pool.Groups() {
+					blocks, b := c.Blocks(g), w.pool.BlockTokens()
+					if first := w.firstSeen(g, c.Start) / b; len(blocks)*b < c.Start+c.Count || slices.Contains(blocks[min(first, len(blocks)):], 0) {
+						t.Errorf("chunk %+v is not covered in group %d", c, g)
+					}
 				}
 			}
 		}

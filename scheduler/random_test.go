@@ -47,11 +47,24 @@ func randomWorld(t testing.TB, src *source) *world {
 		MaxDrafts: src.below(6), LookupMax: 1 + src.below(3), LookupMin: 1,
 	}
 	block := []int{1, 2, 3, 4, 7, 16}[src.below(6)]
-	w := newWorld(t, cfg, kvcache.Config{
+	pool := kvcache.Config{
 		Blocks: 2 + src.below(4+64/block), BlockTokens: block, HashBits: []int{0, 0, 8}[src.below(3)], TenantBlocks: []int{0, 0, 3}[src.below(3)],
-	})
+	}
+	pool.Windows = randomWindows(src)
+	if groups := len(pool.Windows); groups > 0 {
+		pool.StepRows = src.below(24)
+		pool.Blocks *= 1 + groups/2
+	}
+	w := newWorld(t, cfg, pool)
 	w.vocabulary = 2 + src.below(2)
 	return w
+}
+
+// randomWindows are those of one, two or seven groups, half the time of one that sees all.
+func randomWindows(src *source) []int {
+	w, v := 1+src.below(24), 1+src.below(24)
+	shapes := [][]int{nil, nil, nil, nil, nil, {w}, {0, w}, {w, v}, {0, w, w, w, w, w, w}, {w, w, v, 0, v, w, 0}}
+	return shapes[src.below(len(shapes))]
 }
 
 // randomRequest is drawn from a small alphabet, so that prompts share prefixes.

@@ -41,6 +41,7 @@ type Scheduler struct {
 	cfg         Config
 	pool        *kvcache.Pool
 	blockTokens int
+	mostRows    int // of a sequence that the pool holds
 	usable      int // blocks that live sequences may hold together
 	waiting     *admission.Queue
 	cost        *cost.Model
@@ -69,7 +70,7 @@ func New(cfg Config, pool *kvcache.Pool) (*Scheduler, error) {
 	if pool == nil {
 		return nil, errors.New("build scheduler: no block pool")
 	}
-	cfg, err := cfg.complete(pool.Usable())
+	cfg, err := cfg.complete(pool)
 	if err != nil {
 		return nil, fmt.Errorf("build scheduler: %w", err)
 	}
@@ -81,7 +82,7 @@ func New(cfg Config, pool *kvcache.Pool) (*Scheduler, error) {
 	}
 	s := &Scheduler{
 		cfg: cfg, pool: pool, usable: pool.Usable(), blockTokens: pool.BlockTokens(),
-		waiting: queue, cost: cost.New(cfg.Cost), lengths: answer.NewLengths(),
+		waiting: queue, cost: cost.New(cfg.Cost), lengths: answer.NewLengths(), mostRows: pool.MostRows(pool.Usable()),
 	}
 	s.assemble()
 	return s, nil
@@ -92,7 +93,7 @@ func (s *Scheduler) assemble() {
 	cfg, pool, waiting, model, blockTokens, stats := &s.cfg, s.pool, s.waiting, s.cost, s.blockTokens, &s.stats.Counters
 	s.requests = requestTable{}
 	s.sequences = sequences{cfg: cfg}
-	s.shares = *newTenantShares(cfg, s.usable, blockTokens)
+	s.shares = *newTenantShares(cfg, pool)
 	s.pacer = pacer{cfg: cfg, cost: model}
 	s.step = step{pacer: &s.pacer}
 	s.charges = charges{cost: model, waiting: waiting, pacer: &s.pacer, step: &s.step}
@@ -101,7 +102,7 @@ func (s *Scheduler) assemble() {
 	}
 	s.allocator = allocator{
 		pool: pool, lengths: s.lengths, sequences: &s.sequences, shares: &s.shares, requests: &s.requests, step: &s.step,
-		forecast: &s.forecast, stats: stats, blockTokens: blockTokens,
+		forecast: &s.forecast, stats: stats,
 	}
 	s.endings = endings{
 		pool: pool, waiting: waiting, sequences: &s.sequences, shares: &s.shares, requests: &s.requests, step: &s.step,
@@ -109,7 +110,7 @@ func (s *Scheduler) assemble() {
 	}
 	s.preemptor = preemptor{
 		cfg: cfg, pool: pool, sequences: &s.sequences, shares: &s.shares, step: &s.step, forecast: &s.forecast,
-		allocator: &s.allocator, endings: &s.endings, blockTokens: blockTokens,
+		allocator: &s.allocator, endings: &s.endings,
 	}
 	s.prefiller = prefiller{cfg: cfg, cost: model, waiting: waiting, pacer: &s.pacer, step: &s.step, sequences: &s.sequences}
 	s.pauses = pauses{
@@ -126,7 +127,7 @@ func (s *Scheduler) assemble() {
 		pacer: &s.pacer, step: &s.step, allocator: &s.allocator, preemptor: &s.preemptor, prefiller: &s.prefiller, admitter: &s.admitter,
 	}
 	s.drafter = drafter{
-		cfg: cfg, cost: model, pool: pool, pacer: &s.pacer, step: &s.step, sequences: &s.sequences, blockTokens: blockTokens,
+		cfg: cfg, cost: model, pool: pool, pacer: &s.pacer, step: &s.step, sequences: &s.sequences,
 	}
 }
 
@@ -160,7 +161,7 @@ func (s *Scheduler) checkSize(promptTokens, maxTokens int) error {
 	if s.cfg.CapOutput {
 		maxTokens = min(maxTokens, 1)
 	}
-	if need := blocksFor(finalRows(promptTokens, maxTokens), s.blockTokens); need > s.usable {
+	if need := s.pool.Need(finalRows(promptTokens, maxTokens)); need > s.usable {
 		return &inference.LimitError{
 			Err: inference.ErrNeverFits, What: "KV blocks", Need: need, Limit: s.usable,
 			Remedy: "shorten the prompt, lower max_tokens or give the KV cache more memory",
@@ -201,7 +202,7 @@ func (s *Scheduler) Submit(now int64, r Request) (ID, error) {
 	}
 	s.pacer.tenants.observe(now, r.Tenant)
 	s.pool.Protect(r.Domain, now+int64(protectionTime))
-	q.init(r, s.usable*s.blockTokens)
+	q.init(r, s.mostRows)
 	q.answers, q.share = s.lengths.Of(r.Tenant), s.shares.add(now, &q.Request)
 	s.stats.Submitted++
 	return q.id, nil

@@ -42,7 +42,7 @@ func TestConfigRefusesContradictions(t *testing.T) {
 }
 
 func TestConfigDefaults(t *testing.T) {
-	got, err := Config{MaxModelLen: 100, MaxSeqs: 600}.complete(1000)
+	got, err := Config{MaxModelLen: 100, MaxSeqs: 600}.complete(emptyPool(t, 1000))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,10 +36,14 @@ type sequence struct {
 	late         bool                // gets no rows until Continue
 	borrowed     int                 // blocks that others held when it started
 	leftOutIn    uint64              // plan of a short step that leaves it out
+	pausedIn     uint64              // plan that paused it last
 	ended        bool                // ended while its rows are in a plan that is out
 }
 
 func (q *sequence) pending() int { return len(q.ids) - q.computed }
+
+// grown is how many rows more its blocks cover.
+func (q *sequence) grown() int { return q.table.Grown() - q.computed - q.rows }
 
 // decoding means that one row continues an output.
 func (q *sequence) decoding() bool { return q.produced > 0 && q.pending() == 1 }
@@ -48,16 +52,14 @@ func (q *sequence) decoding() bool { return q.produced > 0 && q.pending() == 1 }
 func (q *sequence) forks() bool { return q.slots > 1 }
 
 // private is how many blocks preempting the sequence is sure to free.
-func (q *sequence) private(blockTokens int) int {
-	return len(q.table.Blocks(0)) - q.shared/blockTokens
-}
+func (q *sequence) private() int { return q.table.Held(q.shared) }
 
 // held is how many blocks count to its tenant's share: all except those that were counted to another sequence already.
-func (q *sequence) held(blockTokens int) int {
+func (q *sequence) held() int {
 	if len(q.req.choices) > 1 {
-		return q.private(blockTokens)
+		return q.private()
 	}
-	return len(q.table.Blocks(0)) - q.borrowed
+	return q.table.Held(0) - q.borrowed
 }
 
 // sizeClass is how many rows a prompt has left, by powers of four.

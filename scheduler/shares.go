@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"weir/internal/inference"
+	"weir/kvcache"
 )
 
 // tenantShare is what one tenant has of one class: live requests, slots and blocks.
@@ -51,9 +52,9 @@ func (p *tenantShare) sizeClass() int {
 
 // tenantShares are the slots and blocks of tenants with live requests, by class, beside what each is due.
 type tenantShares struct {
-	cfg         *Config
-	usable      int // blocks that live sequences may hold together
-	blockTokens int
+	cfg    *Config
+	pool   *kvcache.Pool
+	usable int // blocks that live sequences may hold together
 
 	byKey  map[shareKey]*tenantShare
 	spare  []*tenantShare
@@ -76,9 +77,9 @@ type recentPeak struct {
 	at   int64
 }
 
-func newTenantShares(cfg *Config, usable, blockTokens int) *tenantShares {
+func newTenantShares(cfg *Config, pool *kvcache.Pool) *tenantShares {
 	return &tenantShares{
-		cfg: cfg, usable: usable, blockTokens: blockTokens, byKey: map[shareKey]*tenantShare{}, recent: map[shareKey]recentPeak{},
+		cfg: cfg, pool: pool, usable: pool.Usable(), byKey: map[shareKey]*tenantShare{}, recent: map[shareKey]recentPeak{},
 	}
 }
 
@@ -132,7 +133,7 @@ func (ts *tenantShares) remove(now int64, p *tenantShare) {
 // hasRoomFor reports whether a tenant stays within its share of the blocks with so many rows more. Blocks were counted for
 // its class.
 func (ts *tenantShares) hasRoomFor(p *tenantShare, rows int) bool {
-	return ts.withinShare(p, p.blocks+blocksFor(rows, ts.blockTokens))
+	return ts.withinShare(p, p.blocks+ts.pool.Need(rows))
 }
 
 // callLimit is how many slots the requests of one call, or the choices of one
@@ -209,12 +210,12 @@ func (ts *tenantShares) countBlocks(class inference.Class, lists ...[]*sequence)
 	for _, list := range lists {
 		for _, q := range list {
 			if q.req.Class == class {
-				q.req.share.blocks += q.held(ts.blockTokens)
+				q.req.share.blocks += q.held()
 			}
 		}
 	}
 	for _, p := range ts.active[class] {
-		p.room = max(ts.usable*p.weight/ts.weight[class]-p.blocks, 0) * ts.blockTokens
+		p.room = max(ts.usable*p.weight/ts.weight[class]-p.blocks, 0) * ts.pool.BlockTokens() / max(1, ts.pool.EndlessPages())
 	}
 }
 

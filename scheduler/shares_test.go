@@ -4,11 +4,12 @@ import (
 	"testing"
 
 	"weir/internal/inference"
+	"weir/kvcache"
 )
 
 func TestTenantSharesSlots(t *testing.T) {
 	cfg := &Config{MaxSeqs: 12, SharePercent: [inference.NumClasses]int{inference.Default: 25, inference.Batch: 10}}
-	ts := newTenantShares(cfg, 90, 16)
+	ts := newTenantShares(cfg, emptyPool(t, 90))
 	a := ts.add(0, &Request{Tenant: "a", Class: inference.Default, Weight: 2})
 	ts.addSlots(a, 6)
 	if ts.contested(inference.Default) || ts.above(a) || ts.entitled(a) {
@@ -40,7 +41,7 @@ func TestTenantSharesSlots(t *testing.T) {
 }
 
 func TestTenantSharesBlocks(t *testing.T) {
-	ts := newTenantShares(&Config{MaxSeqs: 12}, 90, 16)
+	ts := newTenantShares(&Config{MaxSeqs: 12}, emptyPool(t, 90))
 	a, b := ts.add(0, &Request{Tenant: "a", Weight: 2}), ts.add(0, &Request{Tenant: "b"})
 	ts.countBlocks(inference.Interactive)
 	if a.room != 60*16 || b.room != 30*16 {
@@ -54,7 +55,7 @@ func TestTenantSharesBlocks(t *testing.T) {
 
 // A tenant's size outlasts its requests, so that waves of requests crowd those of others only as long as they are more.
 func TestTenantSharesRememberPeaks(t *testing.T) {
-	ts := newTenantShares(&Config{MaxSeqs: 12}, 90, 16)
+	ts := newTenantShares(&Config{MaxSeqs: 12}, emptyPool(t, 90))
 	r := &Request{Tenant: "wave"}
 	wave := ts.add(0, r)
 	for range 7 {
@@ -76,4 +77,14 @@ func TestTenantSharesRememberPeaks(t *testing.T) {
 	if late := ts.add(int64(recentPeakTime)*3, r); late.peakLive != 2 {
 		t.Errorf("the peak is %d long after, want 2", late.peakLive)
 	}
+}
+
+// emptyPool has so many blocks of 16 rows.
+func emptyPool(t *testing.T, blocks int) *kvcache.Pool {
+	t.Helper()
+	p, err := kvcache.New(kvcache.Config{Blocks: blocks + 1, BlockTokens: 16})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
 }

@@ -16,18 +16,19 @@ import (
 // against the tokens that the request must have: what the block table shows of
 // the rows before the chunk must be exactly their prefix.
 type world struct {
-	t      testing.TB
-	pool   *kvcache.Pool
-	sched  *Scheduler
-	cfg    Config
-	now    int64
-	arena  [][]uint64 // [block][row]
-	plan   Plan
-	out    bool // the plan waits for commit or abandon
-	jobs   map[ID]*job
-	order  []ID // of submission; live and ended
-	steps  int
-	pinned []kvcache.BlockID
+	t       testing.TB
+	pool    *kvcache.Pool
+	sched   *Scheduler
+	cfg     Config
+	now     int64
+	arena   [][]uint64 // [block][row]
+	windows []int      // of the pool's groups
+	plan    Plan
+	out     bool // the plan waits for commit or abandon
+	jobs    map[ID]*job
+	order   []ID // of submission; live and ended
+	steps   int
+	pinned  []kvcache.BlockID
 
 	accepted int // drafts
 
@@ -85,7 +86,7 @@ func newWorld(t testing.TB, cfg Config, pool kvcache.Config) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, pool: p, sched: s, cfg: s.cfg, jobs: map[ID]*job{}, vocabulary: 3}
+	w := &world{t: t, pool: p, windows: pool.Windows, sched: s, cfg: s.cfg, jobs: map[ID]*job{}, vocabulary: 3}
 	w.arena = make([][]uint64, pool.Blocks)
 	for i := range w.arena {
 		w.arena[i] = make([]uint64, p.BlockTokens())
@@ -250,10 +251,13 @@ func (w *world) checkPlan() {
 		}
 		b := w.pool.BlockTokens()
 		for at := c.Start / b; at <= (c.Start+c.Count-1)/b; at++ {
-			if by, ok := written[c.Blocks(0)[at]]; ok {
-				w.fatalf("S4: block %d is written by %s and %s", c.Blocks(0)[at], by, j.name)
+			for g := range w.pool.Groups() {
+				page := c.Blocks(g)[at]
+				if by, ok := written[page]; ok || page == 0 {
+					w.fatalf("S4: block %d is written by %s and %s", page, by, j.name)
+				}
+				written[page] = j.name
 			}
-			written[c.Blocks(0)[at]] = j.name
 		}
 	}
 	if rows != w.plan.Rows || decodes != w.plan.Decodes || rows > w.cfg.MaxBatchTokens {
@@ -307,6 +311,14 @@ func (w *world) step() bool {
 	return true
 }
 
+// firstSeen is the first position that a row sees in the layers of a group.
+func (w *world) firstSeen(group, row int) int {
+	if len(w.windows) == 0 || w.windows[group] == 0 {
+		return 0
+	}
+	return max(0, row-w.windows[group]+1)
+}
+
 // run computes a chunk: it reads every row before it, writes its own, samples.
 func (w *world) run(c *Chunk) Result {
 	w.t.Helper()
@@ -319,11 +331,16 @@ func (w *world) run(c *Chunk) Result {
 	b, h := w.pool.BlockTokens(), uint64(0)
 	for p, id := range slices.Concat(ids[:c.Start], c.Tokens) {
 		h = prefix(h, id)
-		row := &w.arena[c.Blocks(0)[p/b]][p%b]
-		if p >= c.Start {
-			*row = h
-		} else if *row != h {
-			w.fatalf("S4: %s/%d: row %d of block %d is not the sequence's own", j.name, c.Choice, p, c.Blocks(0)[p/b])
+		for g := range w.pool.Groups() {
+			page := c.Blocks(g)[p/b]
+			row := &w.arena[page][p%b]
+			switch {
+			case p >= c.Start:
+				*row = h + uint64(g)
+			case p < w.firstSeen(g, c.Start):
+			case page == 0 || *row != h+uint64(g):
+				w.fatalf("S4: %s/%d: row %d of block %d of group %d is not the sequence's own", j.name, c.Choice, p, page, g)
+			}
 		}
 	}
 	w.checkLogits(j, c, len(ids))
