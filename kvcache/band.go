@@ -206,6 +206,19 @@ func (y *layout) EndlessPages() int {
 	return len(y.places)
 }
 
+// Ahead is how many blocks more than Grow gives an empty table behind a hit it will have at most while it is grown to rows.
+func (y *layout) Ahead(rows int, hit Hit) (blocks int) {
+	for i := range y.bands {
+		b := &y.bands[i]
+		if b.window > 0 && y.stepRows > 0 {
+			now := y.blocksFor(y.cover(b, rows, hit.Tokens)) - b.firstSeen(hit.Full)
+			most := min(y.blocksFor(rows), b.width+y.blocksFor(y.stepRows-1)+1)
+			blocks += max(0, most-now) * b.pages
+		}
+	}
+	return blocks
+}
+
 // MostRows is the longest sequence that so many blocks hold.
 func (y *layout) MostRows(blocks int) int {
 	if y.EndlessPages() == 0 && y.Need(math.MaxInt32) <= blocks {

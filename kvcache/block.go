@@ -73,6 +73,7 @@ type block struct {
 	published bool
 	band      uint8 // 0 is the chain's
 	order     order // among idle ones
+	forked    bool  // several blocks of the chain have followed it
 }
 
 // idle blocks are on exactly one list and may be handed out.

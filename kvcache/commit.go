@@ -130,9 +130,7 @@ func (e *ends) look(n int) {
 	if b == 0 || !e.store.blocks[b].published {
 		return
 	}
-	list := e.store.childRing(0, b)
-	first := e.store.children.front(list)
-	if first != list && (n == e.whole || e.store.children.front(first) != list) {
+	if e.store.blocks[b].forked || n == e.whole && !e.store.children.empty(e.store.childRing(0, b)) {
 		e.next = n
 	}
 }

@@ -122,7 +122,7 @@ func (d *driver) run() error {
 // call makes one call and checks everything that must hold after it.
 func (d *driver) call(f func() error) error {
 	if d.naive != nil {
-		d.naive.now++
+		d.naive.now += 2
 	}
 	before := d.tablesNow()
 	return errors.Join(f(), d.pool.Check(), d.compare(), d.aliased(before))
@@ -678,7 +678,7 @@ func (d *driver) preempt() error {
 	d.pool.Release(s.table)
 	if d.naive != nil {
 		d.naive.release(s.naive)
-		d.naive.now++
+		d.naive.now += 2
 	}
 	if len(s.ids) == 0 {
 		return nil

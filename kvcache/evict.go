@@ -42,7 +42,7 @@ func (bs *blockStore) unpublishLeaf(b BlockID) {
 	if bs.config.Events {
 		bs.log.add(Event{Kind: Removed, Hash: m.hash, Parent: bs.blocks[m.parent].hash})
 	}
-	m.published, m.parent, m.hash = false, 0, Hash{}
+	m.published, m.forked, m.parent, m.hash = false, false, 0, Hash{}
 	if idle {
 		bs.park(b)
 	}

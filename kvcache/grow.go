@@ -110,12 +110,30 @@ func (g *growth) attach(copies *[]Copy) {
 		t.listOf(band).set(&g.blockStore, i, b)
 		g.raise(b, t.class)
 	})
+	g.refreshForks()
 	g.refreshChain()
 	if hit.PartialTokens > 0 {
 		g.copyPartial(copies)
 		g.refreshChain() // a parent goes after its children
 	}
 	t.tokens, t.grown = hit.Tokens, hit.Tokens
+}
+
+// refreshForks makes what windows see before the forks of the hit recent: where other sequences went on otherwise, as behind a
+// shared system prompt, further ones will, as long as those go on that began with it.
+func (g *growth) refreshForks() {
+	for band := len(g.bands) - 1; band > 0; band-- {
+		seen := 0
+		for b := g.hit.last; b != 0; b = g.blocks[b].parent {
+			if g.blocks[b].forked {
+				seen = g.bands[band].width
+			}
+			if at := *g.side(b, band); at != 0 && seen > 0 {
+				g.refresh(at)
+			}
+			seen--
+		}
+	}
 }
 
 // refreshChain makes the chain before a window recent: the window is of use as long as all of the chain is there.

@@ -17,7 +17,7 @@ type naive struct {
 	bands                    []naiveBand // the chain's first
 	blocks                   []naiveBlock
 	stack                    []BlockID // unpublished idle pages, next one last
-	now                      int       // number of the call, for last use
+	now                      int       // twice the number of the call, for last use
 	born                     int       // publications so far
 }
 
@@ -40,7 +40,8 @@ type naiveBlock struct {
 	refs   int
 	pins   int
 	class  Class
-	rank   int // 0: a window passed it; 1: and a sequence is expected there; 2: by class
+	forked bool // several blocks of the chain have followed it
+	rank   int  // 0: a window passed it; 1: and a sequence is expected there; 2: by class
 }
 
 type naiveTable struct {
@@ -234,7 +235,7 @@ func (n *naive) unpublish(b BlockID) {
 			}
 		}
 	}
-	m.prefix = ""
+	m.prefix, m.forked = "", false
 	n.park(b)
 }
 
@@ -441,6 +442,7 @@ func (n *naive) attach(t *naiveTable, h naiveHit) (copies []Copy) {
 			}
 		}
 	}
+	n.useForks(h)
 	for _, b := range h.partial {
 		if !n.single() {
 			n.hold(b)
@@ -459,6 +461,28 @@ func (n *naive) attach(t *naiveTable, h naiveHit) (copies []Copy) {
 	}
 	t.tokens += h.full()*n.blockTokens + h.rows
 	return copies
+}
+
+// useForks is the use of what windows see before the forks of a hit, just before the call itself.
+func (n *naive) useForks(h naiveHit) {
+	if h.full() == 0 {
+		return
+	}
+	last := n.blocks[h.blocks[0][h.full()-1]]
+	for _, b := range n.path(h.blocks[0][h.full()-1]) {
+		fork := n.blocks[b]
+		if !fork.forked || fork.depth > last.depth {
+			continue
+		}
+		for band := 1; band < len(n.bands); band++ {
+			for _, a := range n.path(b) {
+				side := n.find(n.blocks[a].prefix, band)
+				if n.blocks[a].depth >= n.seen(band, (fork.depth+1)*n.blockTokens) && n.idle(side) {
+					n.blocks[side].used = n.now - 1
+				}
+			}
+		}
+	}
 }
 
 func (n *naive) writable(b BlockID) bool {
@@ -497,6 +521,9 @@ func (n *naive) commit(t *naiveTable, ids []int32, verified int) {
 				continue
 			}
 			n.born++
+			if i > 0 && band == 0 && len(n.children(n.blocks[t.lists[0][i-1]].prefix, i)) > 0 {
+				n.blocks[t.lists[0][i-1]].forked = true
+			}
 			m := &n.blocks[b]
 			m.prefix, m.depth, m.born = prefix, i, n.born
 			n.raise(b, m.class)
@@ -544,8 +571,8 @@ func (n *naive) rankOf(t *naiveTable, band, i int) int {
 		if end == i || t.lists[0][end-1] == 0 || n.blocks[t.lists[0][end-1]].prefix == "" {
 			continue
 		}
-		forks := len(n.children(n.blocks[t.lists[0][end-1]].prefix, end))
-		if forks > 1 || forks == 1 && end == whole {
+		chain := &n.blocks[t.lists[0][end-1]]
+		if chain.forked || end == whole && len(n.children(chain.prefix, end)) > 0 {
 			rank = 2
 		}
 	}

@@ -37,7 +37,11 @@ func (bs *blockStore) publish(b, parent BlockID, h Hash, ids []int32) {
 	copy(bs.rows(b), ids)
 	bs.index.insert(b)
 	bs.published += bs.pagesOf(0)
-	bs.children.pushFront(bs.childRing(m.domain, parent), int32(b))
+	list := bs.childRing(m.domain, parent)
+	if bs.wide && parent != 0 && !bs.children.empty(list) {
+		bs.blocks[parent].forked = true
+	}
+	bs.children.pushFront(list, int32(b))
 	bs.raise(parent, m.class) // a replaced tail may be of a lower class than the blocks grown after it
 	if bs.config.Events {
 		bs.log.add(Event{Kind: Stored, Hash: h, Parent: bs.blocks[parent].hash})
@@ -176,7 +180,7 @@ func (bs *blockStore) alloc(slot int32, c Class, band int) BlockID {
 		last = bs.mates[last]
 	}
 	m := &bs.blocks[b]
-	m.ref, m.class, m.domain, m.band, m.order = 1, c, slot, uint8(band), byClass
+	m.ref, m.class, m.domain, m.band, m.order, m.forked = 1, c, slot, uint8(band), byClass, false
 	m.gen++
 	bs.domains[slot].resident += pages
 	return b

@@ -211,19 +211,6 @@ func (p *Pool) CanGrowBeside(t *Table, rows int, hit Hit, spare int) (need int, 
 	return need, p.affords(t.domain, need, idle)
 }
 
-// Ahead is how many blocks more than Grow gives an empty table behind a hit it will have at most while it is grown to rows.
-func (p *Pool) Ahead(rows int, hit Hit) (blocks int) {
-	for i := range p.bands {
-		b := &p.bands[i]
-		if b.window > 0 && p.stepRows > 0 {
-			now := p.blocksFor(p.cover(b, rows, hit.Tokens)) - b.firstSeen(hit.Full)
-			most := min(p.blocksFor(rows), b.width+p.blocksFor(p.stepRows-1)+1)
-			blocks += max(0, most-now) * b.pages
-		}
-	}
-	return blocks
-}
-
 // CanGrowAlone says whether GrowAlone would succeed.
 func (p *Pool) CanGrowAlone(t *Table, rows int, hit Hit) bool {
 	need, idle, _, ok := p.demand(t, rows, &hit)
