@@ -339,8 +339,8 @@ func (m *modelHealth) print(row func(...string)) {
 	}
 	row("weights", fmt.Sprintf("%s in memory, %.3g GB read for each token", unit.Bytes(e.WeightBytes), m.BytesPerToken/1e9))
 	e.printTable(row)
-	row("kv cache", fmt.Sprintf("%s, %d blocks of %d tokens, %s (%d B per token): %s%s", e.KVType, e.KVBlocks, e.BlockTokens,
-		unit.Bytes(e.KVBytes), e.KVBytesPerToken, local.Sequences(e.Sequences, e.MaxModelLen), e.kept()))
+	row("kv cache", fmt.Sprintf("%s, %d blocks of %d tokens, %s (%s): %s%s", e.KVType, e.KVBlocks, e.BlockTokens,
+		unit.Bytes(e.KVBytes), e.each("per token"), local.Sequences(e.Sequences, e.MaxModelLen), e.kept()))
 	if e.KVCost != nil || e.KVType == attend.KVQ8.String() {
 		row("kv cost", local.ShowCacheCost(e.KVCost))
 	}

@@ -191,6 +191,14 @@ func (e *engineReport) kept() string {
 	return text.String()
 }
 
+// each is what tokens take.
+func (e *engineReport) each(which string) string {
+	if e.Windows == nil {
+		return fmt.Sprintf("%d B %s", e.KVBytesPerToken, which)
+	}
+	return fmt.Sprintf("%d B %s, %d B within windows", e.info.KVBytesBehind, which, e.KVBytesPerToken)
+}
+
 type entry struct {
 	Key   string `json:"key"`
 	Type  string `json:"type"`
@@ -400,7 +408,7 @@ func (r *report) printEngine(row func(...string)) {
 	}
 	row("memory", fmt.Sprintf("%s of weights and %s of KV cache", unit.Bytes(e.WeightBytes), unit.Bytes(e.KVBytes)))
 	e.printTable(row)
-	row("kv cache", fmt.Sprintf("%d tokens in %s (%d B each): %s%s", e.KVTokens, e.KVType, e.KVBytesPerToken,
+	row("kv cache", fmt.Sprintf("%d tokens in %s (%s): %s%s", e.KVTokens, e.KVType, e.each("each"),
 		local.Sequences(e.Sequences, e.MaxModelLen), e.kept()))
 	if e.KVCost != nil || e.KVType == attend.KVQ8.String() {
 		row("kv cost", local.ShowCacheCost(e.KVCost))

@@ -44,6 +44,7 @@ type Info struct {
 	BlockTokens     int
 	KVTokens        int // tokens that the KV cache holds of sequences of MaxModelLen
 	KVBytesPerToken int // in all layers, while no window has passed it
+	KVBytesBehind   int // of these, what stays behind the windows
 	KVBytes         int64
 	WeightBytes     int64 // in memory
 	TableBytes      int64 // of a table in the file of which a step reads the rows of its tokens; no part of WeightBytes
@@ -102,7 +103,7 @@ func (o *outline) describe(f *gguf.File, threads int) Info {
 		FeedForward: h.ffn, Experts: h.experts.count, ExpertsUsed: h.experts.use, VocabSize: h.vocab, ContextLength: h.context, Pooling: h.pooling,
 		MaxModelLen: o.budget.maxModelLen,
 		KVType:      t.String(), KVLayout: t.Layout(), KVCost: o.cacheCost, KVMeasured: o.measured, KVBlocks: s.blocks() - 1, BlockTokens: s.blockTokens(),
-		KVTokens: s.tokens(o.budget.maxModelLen, o.budget.stepRows), KVBytesPerToken: s.TokenBytes(),
+		KVTokens: s.tokens(o.budget.maxModelLen, o.budget.stepRows), KVBytesPerToken: s.TokenBytes(), KVBytesBehind: s.bytesBehind(),
 		KVBytes:     s.Bytes(),
 		WeightBytes: o.weightBytes, TableBytes: o.weights.inputs.tableBytes(), Threads: threads,
 		Windows: o.windows(), kv: s, kvStep: o.budget.stepRows,
@@ -139,7 +140,7 @@ func (o *outline) windows() (list []LayerWindow) {
 func (o *outline) describeEncoder(i *Info) {
 	i.Embeds, i.TokenTypes = true, max(o.plan.embedding.types, 1)
 	i.Windows, i.kv = nil, cacheShape{}
-	i.KVType, i.KVLayout, i.KVBlocks, i.BlockTokens, i.KVTokens, i.KVBytesPerToken, i.KVBytes = "", "", 0, 0, 0, 0, 0
+	i.KVType, i.KVLayout, i.KVBlocks, i.BlockTokens, i.KVTokens, i.KVBytesPerToken, i.KVBytesBehind, i.KVBytes = "", "", 0, 0, 0, 0, 0, 0
 	if i.Scores = o.plan.head.labels; i.Scores > 0 {
 		i.Labels = o.labels
 		return

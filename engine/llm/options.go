@@ -197,8 +197,12 @@ func (o *Options) size(s cacheShape, t attend.KVType, context int, weightBytes i
 	return budget{shape: s, maxModelLen: length, stepRows: o.stepRows()}, nil
 }
 
-// stepRows is the most rows that a step adds to a sequence; 0: any number, until the scheduler gets blocks for each step.
-func (o *Options) stepRows() int { return 0 }
+// stepRows is the most rows that a step adds to a sequence: of a chunk of a prompt, and of drafts.
+func (o *Options) stepRows() int {
+	c := &o.Scheduler
+	most := cmp.Or(c.MaxBatchTokens, max(512, c.MaxSeqs))
+	return max(min(cmp.Or(c.PrefillChunk, most), most), c.MaxDrafts+1)
+}
 
 // blockTokens is how many tokens a block has.
 func (o *Options) blockTokens() int { return cmp.Or(o.BlockTokens, 16) }

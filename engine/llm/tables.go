@@ -186,7 +186,7 @@ func (s cacheShape) need(rows, step int) int {
 	for _, w := range s.windows {
 		n := covering(rows)
 		if w > 0 && step > 0 {
-			n = min(n, covering(w-1)+covering(step)+1) // a window begins anywhere in a block
+			n = min(n, covering(w-1)+covering(step-1)+1) // a window begins anywhere in a block
 		}
 		blocks += n
 	}
@@ -205,6 +205,16 @@ func (s cacheShape) tokens(rows, step int) int {
 		return blocks * s.blockTokens()
 	}
 	return int(int64(blocks) * int64(rows) / int64(s.need(rows, step)))
+}
+
+// bytesBehind is the memory of a token that the windows have passed.
+func (s cacheShape) bytesBehind() (bytes int) {
+	for i, w := range s.windows {
+		if w == 0 {
+			bytes += s.Tables[i].TokenBytes()
+		}
+	}
+	return bytes
 }
 
 // sequenceBytes is the memory of what a sequence of so many rows takes.
