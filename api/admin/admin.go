@@ -43,7 +43,7 @@ type Config struct {
 	Models      Models                          // GET /admin/models, POST /admin/models/{action}; nil: 404
 	Tenants     Tenants                         // /admin/tenants and /admin/keys; nil: 404
 	Usage       usage.Ledger                    // GET /admin/usage; nil: 404
-	Deployments Deployments                     // GET and POST /v1/deployments; nil: 404
+	Rollouts    Rollouts                        // /v1/rollouts, and those of /v1/deployments; nil: 404
 	Deployer    Deployer                        // what all servers on the store shall answer with; nil: there is no store
 	Claims      replay.Claims                   // idempotency keys of deployments; nil: none are kept
 	KeyTTL      time.Duration                   // for which they stand
@@ -115,10 +115,8 @@ func New(c Config) http.Handler {
 		mux.HandleFunc("GET "+modelsPath, c.models)
 		mux.HandleFunc("POST "+modelsPath+"/{action}", c.changeModel)
 	}
-	if c.Deployments != nil {
-		mux.HandleFunc("GET "+deploymentsPath, c.deployments)
-		mux.HandleFunc("POST "+deploymentsPath, c.deploy)
-		mux.HandleFunc("POST "+deploymentsPath+"/{action}", c.decide)
+	if c.Rollouts != nil {
+		c.handleRollouts(mux)
 	}
 	if c.Deployer != nil {
 		c.handleDeployer(mux)
@@ -240,7 +238,8 @@ func (c Config) index(w http.ResponseWriter, r *http.Request) {
 	if c.Models != nil {
 		paths = append(paths, modelsPath, "POST "+modelsPath+"/{"+strings.Join(modelActions, "|")+"}")
 	}
-	if c.Deployments != nil {
+	if c.Rollouts != nil {
+		paths = append(paths, rolloutsPath, "POST "+rolloutsPath, "POST "+rolloutsPath+"/{promote|abort|pause|resume|kill}")
 		paths = append(paths, deploymentsPath, "POST "+deploymentsPath, "POST "+deploymentsPath+"/{promote|abort|pause|resume|kill}")
 	}
 	if c.Deployer != nil {

@@ -284,7 +284,7 @@ func (r *rollouts) plan(id string) (rollout.Plan, bool) {
 	return rollout.Plan{}, false
 }
 
-// Start implements admin.Deployments.
+// Start implements admin.Rollouts.
 func (r *rollouts) Start(ctx context.Context, by string, p rollout.Plan) (rollout.Status, error) {
 	return r.startTelling(ctx, by, p, func(int, int) {})
 }
@@ -357,7 +357,7 @@ func (r *rollouts) status(id string) (rollout.Status, error) {
 	return rollout.Status{}, rollout.ErrNone
 }
 
-// Decide implements admin.Deployments.
+// Decide implements admin.Rollouts.
 func (r *rollouts) Decide(ctx context.Context, by, model, what string) (rollout.Status, error) {
 	list, err := r.control.Decide(model, what, by, time.Now())
 	if err != nil {
@@ -368,14 +368,14 @@ func (r *rollouts) Decide(ctx context.Context, by, model, what string) (rollout.
 	return r.status(list[0].ID)
 }
 
-// Kill implements admin.Deployments.
+// Kill implements admin.Rollouts.
 func (r *rollouts) Kill(ctx context.Context, by string) error {
 	list := r.control.Kill(by, time.Now()) // first: nothing may delay it
 	r.apply(list)
 	return r.s.audit.add(ctx, by, state.ActionRollout+"kill", "", state.Details{"aborted": len(list)})
 }
 
-// List implements admin.Deployments.
+// List implements admin.Rollouts.
 func (r *rollouts) List() []rollout.Status { return r.control.List(time.Now()) }
 
 // namesInStore are the models that deployments and rollouts of the store have, or may have, given to other versions than the configuration does.
@@ -410,8 +410,9 @@ func (r *rollouts) restore() {
 	}
 	ctx, cancel := context.WithTimeout(r.ctx, state.Timeout)
 	defer cancel()
-	records, err := r.kept.Rollouts(ctx)
-	if err != nil {
+	err := r.s.deployments.follower.Announce(ctx)
+	records, failed := r.kept.Rollouts(ctx)
+	if err := errors.Join(err, failed); err != nil {
 		r.s.log.Error("rollouts cannot be read from the store; none goes on", zap.Error(err))
 		return
 	}

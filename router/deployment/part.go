@@ -68,6 +68,10 @@ func (f *Follower) lookAround(ctx context.Context, now bool) error {
 	return nil
 }
 
+// Announce tells the others of this server, before it takes anything in the store: what a process has taken that nothing is known of is its own
+// until its lease ends, also where the next one listens on its address.
+func (f *Follower) Announce(ctx context.Context) error { return f.announce(ctx) }
+
 // announce tells the others of this server, where it has news.
 func (f *Follower) announce(ctx context.Context) error {
 	self := f.options.Self()

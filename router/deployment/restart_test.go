@@ -121,3 +121,15 @@ func TestAVersionThatTheConfigurationLacks(t *testing.T) {
 		}
 	})
 }
+
+// A server is known to the others before it follows anything.
+func TestAServerIsAnnouncedFirst(t *testing.T) {
+	store := &memory{records: make(map[string]Record), seen: make(map[string]map[string]Observation)}
+	f := New(view{store, "a"}, newMachine(), Options{Instance: "a:1", Self: func() Server { return Server{Instance: "a:1"} }})
+	if err := f.Announce(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if list, err := (view{store, "b"}).Servers(t.Context()); err != nil || len(list) != 1 || list[0].Instance != "a:1" {
+		t.Errorf("%+v, %v", list, err)
+	}
+}

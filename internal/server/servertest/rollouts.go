@@ -89,10 +89,10 @@ func (s *Server) AskStream(n int) (arm string, whole bool) {
 	return r.Header.Get("X-Weir-Arm"), err == nil && r.StatusCode == http.StatusOK && strings.Contains(string(text), "It is fine today.") && strings.Contains(string(text), "[DONE]")
 }
 
-// Rollout is POST to /v1/deployments and what is below it.
+// Rollout is POST to /v1/rollouts and what is below it.
 func (s *Server) Rollout(path, body string) (int, rollout.Status, string) {
 	s.T.Helper()
-	r, err := http.Post(s.Admin+"/v1/deployments"+path, "application/json", strings.NewReader(body))
+	r, err := http.Post(s.Admin+"/v1/rollouts"+path, "application/json", strings.NewReader(body))
 	if err != nil {
 		s.T.Fatal(err)
 	}
