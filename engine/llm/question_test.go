@@ -3,6 +3,7 @@ package llm
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -111,8 +112,8 @@ func TestRequestsAreExplained(t *testing.T) {
 
 // The compute time that requests are told adds up to that of the steps.
 func TestComputeTimeIsTold(t *testing.T) {
-	var steps time.Duration
-	e := start(t, families[0], Options{OnStep: func(s StepStats) { steps += s.StepTime }})
+	var steps []time.Duration
+	e := start(t, families[0], Options{OnStep: func(s StepStats) { steps = append(steps, s.StepTime) }})
 	var streams []*inference.Stream
 	for i := range 3 {
 		s, err := e.Submit(greedy(prompt(uint64(i), 30+40*i), 20))
@@ -132,7 +133,14 @@ func TestComputeTimeIsTold(t *testing.T) {
 		told += s.Compute()
 	}
 	stop(t, e)
-	if told > steps || told < steps/2 {
-		t.Errorf("requests were told %v, the steps took %v", told, steps)
+	slices.Sort(steps)
+	whole, usual := time.Duration(0), time.Duration(len(steps))*steps[len(steps)/2]
+	for _, d := range steps {
+		whole += d
+	}
+	// A step's time goes on while its events are handed out, where a busy machine may take the thread away for longer than all steps
+	// compute: what is told is held to the median step.
+	if told > whole || told < usual/2 {
+		t.Errorf("requests were told %v; %d steps took %v, by their median %v", told, len(steps), whole, usual)
 	}
 }
