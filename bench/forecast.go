@@ -47,7 +47,7 @@ func attendedOf(info *llm.Info) (list []attended) {
 }
 
 // NewCost adds up a file's matrices as they lie in memory. The embedding counts
-// where it is the output matrix, too: a row of it is all that a token reads.
+// where it is the output matrix, too: a row of it is all that a token reads, as of the embeddings of layers.
 func NewCost(f *gguf.File, info llm.Info) (Cost, error) {
 	c := Cost{attention: attendedOf(&info), use: cost.Experts{Count: info.Experts, Use: info.ExpertsUsed}}
 	_, untied := f.Tensor("output.weight")
@@ -61,14 +61,14 @@ func NewCost(f *gguf.File, info llm.Info) (Cost, error) {
 			c.mixed = c.mixed.Add(w)
 			continue
 		}
-		if len(t.Dims) != 2 || t.Name == "token_embd.weight" && untied {
+		if len(t.Dims) != 2 || t.Name == "token_embd.weight" && untied || t.Name == "per_layer_token_embd.weight" {
 			continue
 		}
 		w, err := matrixWork(t)
 		if err != nil {
 			return Cost{}, err
 		}
-		if strings.HasPrefix(t.Name, "blk.") {
+		if strings.HasPrefix(t.Name, "blk.") || t.Name == "per_layer_model_proj.weight" {
 			c.layers = c.layers.Add(w)
 		} else {
 			c.output = c.output.Add(w)

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"bytes"
 	"math"
 	"strings"
 	"testing"
@@ -65,6 +66,26 @@ func TestCostOfExperts(t *testing.T) {
 		if x.got != x.want {
 			t.Errorf("%s: %+v, want %+v", x.name, x.got, x.want)
 		}
+	}
+}
+
+// A token reads one row of the embeddings of layers, and the matrix that makes inputs of layers is multiplied for each row of a prompt.
+func TestCostOfEmbeddingsOfLayers(t *testing.T) {
+	var b gguf.Builder
+	b.TensorF32("token_embd.weight", []uint64{64, 96}, make([]float32, 64*96))
+	b.TensorF32("per_layer_token_embd.weight", []uint64{32, 96}, make([]float32, 32*96))
+	b.TensorF32("per_layer_model_proj.weight", []uint64{64, 32}, make([]float32, 64*32))
+	raw, err := b.Bytes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := gguf.Parse(bytes.NewReader(raw), int64(len(raw)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := NewCost(f, llm.Info{})
+	if err != nil || c.output.FloatOps != 2*64*96 || c.layers.FloatOps != 2*64*32 {
+		t.Errorf("%+v, %v", c, err)
 	}
 }
 
