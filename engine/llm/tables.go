@@ -51,18 +51,24 @@ func (p *plan) deal(length int) {
 const everything = 0
 
 // dealTexts is deal for texts that are computed at once: nothing passes a window before the end, and keys and values of a layer
-// are kept only while it computes, so that all use the same memory where none reads another's.
+// are kept only while it computes, so that all layers with the same heads use the same memory where none reads another's.
 func (p *plan) dealTexts() {
 	p.deal(everything)
+	var kinds []tablePlan
 	for i := range p.layers {
-		if p.layers[i].attention.readsFrom != ownKeys || len(p.tables) > 1 {
+		a := &p.layers[i].attention
+		if a.readsFrom != ownKeys {
 			return
 		}
+		if kind := (tablePlan{kvHeads: a.kvHeads, headDim: a.headDim, places: 1}); !slices.Contains(kinds, kind) {
+			kinds = append(kinds, kind)
+		}
 	}
+	p.tables = kinds
 	for i := range p.layers {
-		p.layers[i].attention.slot = 0
+		a := &p.layers[i].attention
+		a.table, a.slot = slices.Index(kinds, tablePlan{kvHeads: a.kvHeads, headDim: a.headDim, places: 1}), 0
 	}
-	p.tables[0].places = 1
 }
 
 // seat makes the tables of kinds of layers, those without a window first, and gives layers their places in order.
