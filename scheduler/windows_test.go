@@ -46,3 +46,33 @@ func TestLongSequenceTakesWhatItsWindowsNeed(t *testing.T) {
 		t.Errorf("%+v", st)
 	}
 }
+
+// Worlds of several groups: CheckInvariants holds after every call, every row is read through its group's table, and all requests end.
+func TestGroupsKeepTheInvariants(t *testing.T) {
+	worlds := 400
+	if testing.Short() {
+		worlds = 80
+	}
+	steps, preemptions := 0, uint64(0)
+	for seed := uint64(10_000); worlds > 0; seed++ {
+		src := seeded(seed)
+		w := randomWorld(t, src)
+		if len(w.windows) == 0 {
+			continue
+		}
+		worlds--
+		w.randomStops(seed)
+		for range 300 {
+			w.act(src)
+		}
+		w.unpin()
+		w.drain(20000)
+		steps, preemptions = steps+w.steps, preemptions+w.sched.Stats().Preemptions
+		if t.Failed() {
+			t.Fatalf("in world %d, windows %v", seed, w.windows)
+		}
+	}
+	if t.Logf("%d steps, %d preemptions", steps, preemptions); preemptions == 0 {
+		t.Error("no sequence was preempted")
+	}
+}
