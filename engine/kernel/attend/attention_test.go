@@ -151,6 +151,9 @@ func TestAttentionEqualsTheDefinition(t *testing.T) {
 			}
 			r := rand.New(rand.NewPCG(3, uint64(s.dim)))
 			for _, length := range lengths {
+				if s.dim > 128 && length > 33 && length != 513 {
+					continue // as other heads, of which more take longer
+				}
 				for i, e := range attentionErrors(t, devices, r, typ, s, length) {
 					if !(e <= limits[typ]) {
 						t.Errorf("%v %v, %+v, %d tokens: relative error %g, limit %g", isa.Levels()[i], typ, s, length, e, limits[typ])
