@@ -101,7 +101,7 @@ func TestDecodersRefuseWhatIsNotBuilt(t *testing.T) {
 		}}, Options{}, "yarn_ext_factor is 0.5"},
 		{tiny{arch: "glm4", edit: set("glm4.rope.dimension_sections", []int32{8, 4, 4, 0})}, Options{}, "the positions of images are not supported"},
 		{tiny{arch: "qwen3vl", norms: true, edit: set("qwen3vl.rope.dimension_sections", []int32{8, 4, 2, 0})}, Options{}, "14 pairs, and a head has 16"},
-		{tiny{arch: "granite", edit: set("granite.logit_scale", float32(0))}, Options{}, "logit_scale is 0, must be positive"},
+		{tiny{arch: "granite", edit: set("granite.logit_scale", float32(-1))}, Options{}, "logit_scale is -1, must be positive"},
 		{tiny{arch: "granite", edit: set("granite.residual_scale", float32(-1))}, Options{}, "residual_scale is -1"},
 		{tiny{arch: "granite", edit: set("granite.expert_count", uint32(8))}, Options{}, "mixtures of experts"},
 		{tiny{arch: "apertus", norms: true}, Options{}, "xielu.alpha_p has 0 values for 2 layers"},
@@ -111,5 +111,28 @@ func TestDecodersRefuseWhatIsNotBuilt(t *testing.T) {
 		if _, err := Describe(c.m.file(t), c.opts); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q in it", c.m.arch, err, c.want)
 		}
+	}
+}
+
+// llama.cpp's own writer has every key that it knows: what is not set is 0, and pooling is -1 without its sign.
+func TestUnsetKeysOfLlamaCppAreAbsent(t *testing.T) {
+	plain, err := readHparams(tiny{arch: "granite"}.file(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := tiny{arch: "granite", edit: func(b *gguf.Builder) {
+		for _, key := range []string{"embedding_scale", "residual_scale", "logit_scale", "attention.temperature_scale"} {
+			b.Set("granite."+key, float32(0))
+		}
+		b.Set("granite.attention.temperature_length", uint32(0))
+		b.Set("granite.pooling_type", uint32(1<<32-1))
+	}}.file(t)
+	got, err := readHparams(set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.factors != plain.factors || got.temper != plain.temper || got.pooling != plain.pooling {
+		t.Errorf("factors %v, temper %v and pooling %v; without the keys %v, %v, %v",
+			got.factors, got.temper, got.pooling, plain.factors, plain.temper, plain.pooling)
 	}
 }

@@ -160,10 +160,10 @@ type factors struct {
 	logits    float32
 }
 
-// readFactors reads what a family's files have of factors and parameters. A factor is 1 where its key is missing.
+// readFactors reads what a family's files have of factors and parameters. A factor is 1 where its key is missing, or 0, as llama.cpp writes it.
 func (h *hparams) readFactors(m *metadata) {
 	factor := func(key string) float32 {
-		v := m.number(key, 1)
+		v := cmp.Or(m.number(key, 1), 1)
 		if !(v > 0 && v < math.MaxFloat32) || float32(1/v) == 0 {
 			m.fail(key, "is %v, must be positive", v)
 			return 1
@@ -192,7 +192,7 @@ func (h *hparams) longRope(m *metadata) {
 
 // readTemper reads what sharpens attention. Its length is the context before stretching, where the file names no other.
 func readTemper(m *metadata, original int) temper {
-	return temper{scale: m.number("attention.temperature_scale", 0), length: m.size("attention.temperature_length", original)}
+	return temper{scale: m.number("attention.temperature_scale", 0), length: cmp.Or(m.count("attention.temperature_length"), original)}
 }
 
 // readEncoder reads the keys that text encoders have.

@@ -134,11 +134,14 @@ func (m *metadata) flag(key string, fallback bool) bool {
 	return v
 }
 
+// unspecifiedPooling is what llama.cpp writes of models without pooling: -1, without its sign.
+const unspecifiedPooling = math.MaxUint32
+
 func (m *metadata) pooling(key string, fallback inference.Pooling) inference.Pooling {
 	v, ok, err := m.f.Uint(m.prefix + "." + key)
 	m.keep(err)
 	switch {
-	case !ok:
+	case !ok, v == unspecifiedPooling:
 		return fallback
 	case v > uint64(inference.PoolingRank):
 		m.fail(key, "is %d; known are 0 (none), 1 (mean), 2 (cls), 3 (last) and 4 (rank)", v)
