@@ -2,7 +2,6 @@ package llm
 
 import (
 	"slices"
-	"sort"
 
 	"weir/engine/kernel/attend"
 	"weir/kvcache"
@@ -183,26 +182,16 @@ func (s cacheShape) sized(t attend.KVType, blockTokens, blocks int) cacheShape {
 	return cacheShape{s.Sized(t, blockTokens, blocks), s.windows}
 }
 
-// need is the most blocks that a sequence of so many rows takes, of which a step adds so many, 0 being any number: kvcache.Pool.Need
-// before there is a pool.
-func (s cacheShape) need(rows, step int) int {
-	size := s.blockTokens()
-	covering := func(rows int) int { return (rows + size - 1) / size }
-	blocks := 0
-	for _, w := range s.windows {
-		n := covering(rows)
-		if w > 0 && step > 0 {
-			n = min(n, covering(w-1)+covering(step-1)+1) // a window begins anywhere in a block
-		}
-		blocks += n
-	}
-	return blocks
+// config is what the pool of such a store is made of, where a step adds so many rows to a sequence, 0 being any number.
+func (s cacheShape) config(step int) kvcache.Config {
+	return kvcache.Config{Blocks: s.blocks(), BlockTokens: s.blockTokens(), Windows: s.windows, StepRows: step}
 }
 
+// need is the most blocks that a sequence of so many rows takes.
+func (s cacheShape) need(rows, step int) int { return s.config(step).Need(rows) }
+
 // fit is the longest sequence, of at most so many rows, for which the store has blocks.
-func (s cacheShape) fit(rows, step int) int {
-	return sort.Search(rows, func(n int) bool { return s.need(n+1, step) >= s.blocks() })
-}
+func (s cacheShape) fit(rows, step int) int { return min(rows, max(s.config(step).MostRows(), 0)) }
 
 // tokens is how many tokens the store holds of sequences of so many rows.
 func (s cacheShape) tokens(rows, step int) int {
