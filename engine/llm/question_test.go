@@ -116,7 +116,7 @@ func TestComputeTimeIsTold(t *testing.T) {
 	e := start(t, families[0], Options{OnStep: func(s StepStats) { steps = append(steps, s.StepTime) }})
 	var streams []*inference.Stream
 	for i := range 3 {
-		s, err := e.Submit(greedy(prompt(uint64(i), 30+40*i), 20))
+		s, err := e.Submit(greedy(prompt(uint64(i), 10+10*i), 150)) // mostly steps of one row each
 		if err != nil {
 			t.Fatal(err)
 		}
