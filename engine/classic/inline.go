@@ -102,7 +102,7 @@ func (in *inline) wait(ctx context.Context, t *task) error {
 		s = <-t.wake // its turn has come, which takes no longer than inlineBatch
 	}
 	if s == lead {
-		in.lead(t.crew, time.Now())
+		in.lead(t.led, time.Now())
 	}
 	return t.err
 }
@@ -115,19 +115,19 @@ func (in *inline) now() int64 {
 	return in.latest
 }
 
-// lead computes a crew that has a core, and passes the core on.
-func (in *inline) lead(crew []*task, now time.Time) {
-	compute(crew, now)
-	for _, t := range crew {
+// lead computes a batch that has a core, and passes the core on.
+func (in *inline) lead(tasks []*task, now time.Time) {
+	compute(tasks, now)
+	for _, t := range tasks {
 		in.l.fault(t.err)
 	}
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	at := in.now()
-	for _, t := range crew {
+	for _, t := range tasks {
 		in.queue.Settle(&t.taken, in.l.charge(t.computed))
 	}
-	for _, t := range crew[1:] {
+	for _, t := range tasks[1:] {
 		t.wake <- done
 	}
 	in.pass(at)
@@ -141,15 +141,15 @@ func (in *inline) pass(now int64) {
 		in.free++
 		return
 	}
-	crew := make([]*task, len(in.taken))
+	tasks := make([]*task, len(in.taken))
 	for i := range in.taken {
 		t := in.taken[i].User.(*task)
-		t.taken, t.begun, crew[i] = in.taken[i], true, t
+		t.taken, t.begun, tasks[i] = in.taken[i], true, t
 		delete(in.waiting, t)
 	}
 	clear(in.taken)
-	crew[0].crew = crew
-	crew[0].wake <- lead
+	tasks[0].led = tasks
+	tasks[0].wake <- lead
 }
 
 // dropped tells those that have left the line without service. The caller holds mu.

@@ -8,14 +8,14 @@ import (
 
 // job is a batch that is computed in pieces, in one turn at the pool or more.
 type job struct {
-	v    *Version
-	crew []*task
-	rows int
-	in   []tensor.Tensor
-	at   int // rows [0,at) are computed
-	out  [][]tensor.Tensor
-	took time.Duration // on all cores together
-	err  error
+	v     *Version
+	tasks []*task
+	rows  int
+	in    []tensor.Tensor
+	at    int // rows [0,at) are computed
+	out   [][]tensor.Tensor
+	took  time.Duration // on all cores together
+	err   error
 
 	// The turn's pieces, which workers take.
 	piece, end int // rows [at,end), so many in a piece
@@ -55,7 +55,7 @@ func (j *job) Do(_, item int) {
 		in = parts(in, from, to)
 	}
 	out, err := j.v.compute(in)
-	if err == nil && (!whole || len(j.crew) > 1) {
+	if err == nil && (!whole || len(j.tasks) > 1) {
 		err = checkRows(out, to-from)
 	}
 	j.out[j.first+item], j.errs[item], j.times[item] = out, err, time.Since(begin)
@@ -77,9 +77,9 @@ func (j *job) collect() {
 
 // split makes each request of a failed batch a batch of its own.
 func (j *job) split() []*job {
-	alone, from := make([]*job, len(j.crew)), 0
-	for i, t := range j.crew {
-		alone[i] = &job{v: j.v, crew: j.crew[i : i+1], rows: t.rows, in: parts(j.in, from, from+t.rows)}
+	alone, from := make([]*job, len(j.tasks)), 0
+	for i, t := range j.tasks {
+		alone[i] = &job{v: j.v, tasks: j.tasks[i : i+1], rows: t.rows, in: parts(j.in, from, from+t.rows)}
 		from += t.rows
 	}
 	return alone
@@ -88,7 +88,7 @@ func (j *job) split() []*job {
 // answer writes the answers of a batch that is computed, or failed with one request.
 func (j *job) answer() {
 	if j.err != nil {
-		t := j.crew[0]
+		t := j.tasks[0]
 		t.err, t.computed, t.batch = j.err, j.took, j.rows
 		j.v.count(t)
 		return
@@ -97,5 +97,5 @@ func (j *job) answer() {
 	if len(j.out) > 1 {
 		out = join(j.out)
 	}
-	deliver(j.crew, out, j.took)
+	deliver(j.tasks, out, j.took)
 }

@@ -28,7 +28,7 @@ type task struct {
 	ticket batch.Ticket
 	taken  batch.TakenRequest // once it is computed
 	wake   chan signal        // capacity 2
-	crew   []*task            // that it computes, where it was told to lead
+	led    []*task            // the batch that it computes, where it was told to lead
 
 	// Guarded by the line that it waits in.
 	begun    bool // it has left the queue
@@ -47,7 +47,7 @@ type task struct {
 type signal uint8
 
 const (
-	lead   signal = iota // compute task.crew
+	lead   signal = iota // compute task.led
 	copied               // task.gathered is set, and the caller had asked
 	done
 )

@@ -236,17 +236,17 @@ func (s *batcher) waits() bool {
 
 // open begins the batch that is first in line; nil where none may begin.
 func (s *batcher) open() *job {
-	crew := s.next(time.Now())
-	if len(crew) == 0 {
+	tasks := s.next(time.Now())
+	if len(tasks) == 0 {
 		return nil
 	}
-	j := &job{v: crew[0].v, crew: crew, rows: rowsOf(crew), in: crew[0].in}
-	if len(crew) > 1 || !crew[0].own {
-		j.in = joinInputs(crew)
+	j := &job{v: tasks[0].v, tasks: tasks, rows: rowsOf(tasks), in: tasks[0].in}
+	if len(tasks) > 1 || !tasks[0].own {
+		j.in = joinInputs(tasks)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, t := range crew {
+	for _, t := range tasks {
 		t.gathered, t.in = true, nil
 		if t.gone {
 			t.wake <- copied
@@ -255,19 +255,19 @@ func (s *batcher) open() *job {
 	return j
 }
 
-// next takes the crew of the next batch out of the line.
+// next takes the tasks of the next batch out of the line.
 func (s *batcher) next(now time.Time) []*task {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.dropped(now.UnixNano())
 	s.taken = s.queue.Next(now.UnixNano(), s.taken[:0])
-	crew := make([]*task, len(s.taken))
+	tasks := make([]*task, len(s.taken))
 	for i := range s.taken {
 		t := s.taken[i].User.(*task)
-		t.taken, t.begun, t.waited, crew[i] = s.taken[i], true, now.Sub(t.since), t
+		t.taken, t.begun, t.waited, tasks[i] = s.taken[i], true, now.Sub(t.since), t
 	}
 	clear(s.taken)
-	return crew
+	return tasks
 }
 
 // turn computes a part of a batch and returns what is left of it: the batch, nothing, or
@@ -281,7 +281,7 @@ func (s *batcher) turn(j *job) (left []*job) {
 	s.member.Run(j, len(j.errs), 1)
 	j.collect()
 	switch {
-	case j.err != nil && len(j.crew) > 1:
+	case j.err != nil && len(j.tasks) > 1:
 		return j.split()
 	case j.err == nil && j.at < j.rows:
 		return []*job{j}
@@ -296,14 +296,14 @@ func (s *batcher) turn(j *job) (left []*job) {
 func (s *batcher) abandoned(j *job) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return !slices.ContainsFunc(j.crew, func(t *task) bool { return !t.gone })
+	return !slices.ContainsFunc(j.tasks, func(t *task) bool { return !t.gone })
 }
 
 // release ends the tasks of a batch.
 func (s *batcher) release(j *job) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, t := range j.crew {
+	for _, t := range j.tasks {
 		s.queue.Settle(&t.taken, s.l.charge(j.took*time.Duration(t.rows)/time.Duration(j.rows)))
 		delete(s.live, t)
 		t.wake <- done

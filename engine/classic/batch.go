@@ -9,32 +9,32 @@ import (
 	"weir/internal/tensor"
 )
 
-// A crew is tasks of one kind whose rows are computed together.
+// The tasks of a batch are of one kind; their rows are computed together.
 
-// compute computes a crew on this goroutine: together, and one by one where that fails, so
+// compute computes the tasks of a batch on this goroutine: together, and one by one where that fails, so
 // that the request which is the reason fails alone.
-func compute(crew []*task, begin time.Time) {
-	v, rows := crew[0].v, rowsOf(crew)
-	for _, t := range crew {
+func compute(tasks []*task, begin time.Time) {
+	v, rows := tasks[0].v, rowsOf(tasks)
+	for _, t := range tasks {
 		t.waited = begin.Sub(t.since)
 	}
-	if len(crew) == 1 {
-		computeAlone(crew[0], begin)
+	if len(tasks) == 1 {
+		computeAlone(tasks[0], begin)
 		return
 	}
-	out, err := v.compute(joinInputs(crew))
+	out, err := v.compute(joinInputs(tasks))
 	took := time.Since(begin)
 	if err == nil {
 		err = checkRows(out, rows)
 	}
 	if err != nil {
-		for _, t := range crew {
+		for _, t := range tasks {
 			computeAlone(t, time.Now())
 		}
 		return
 	}
 	v.observeInline(rows, took)
-	deliver(crew, out, took)
+	deliver(tasks, out, took)
 }
 
 func computeAlone(t *task, begin time.Time) {
@@ -46,42 +46,42 @@ func computeAlone(t *task, begin time.Time) {
 	t.v.count(t)
 }
 
-func rowsOf(crew []*task) (rows int) {
-	for _, t := range crew {
+func rowsOf(tasks []*task) (rows int) {
+	for _, t := range tasks {
 		rows += t.rows
 	}
 	return rows
 }
 
-func joinInputs(crew []*task) []tensor.Tensor {
-	sets := make([][]tensor.Tensor, len(crew))
-	for i, t := range crew {
+func joinInputs(tasks []*task) []tensor.Tensor {
+	sets := make([][]tensor.Tensor, len(tasks))
+	for i, t := range tasks {
 		sets[i] = t.in
 	}
 	return join(sets)
 }
 
 // deliver gives each task its rows of the answer, and its share of the time.
-func deliver(crew []*task, out []tensor.Tensor, took time.Duration) {
-	rows, from := rowsOf(crew), 0
-	for _, t := range crew {
+func deliver(tasks []*task, out []tensor.Tensor, took time.Duration) {
+	rows, from := rowsOf(tasks), 0
+	for _, t := range tasks {
 		t.batch, t.computed = rows, took*time.Duration(t.rows)/time.Duration(rows)
-		if t.out = out; len(crew) > 1 {
+		if t.out = out; len(tasks) > 1 {
 			t.out = parts(out, from, from+t.rows)
 		}
 		from += t.rows
 	}
-	crew[0].v.count(crew...)
+	tasks[0].v.count(tasks...)
 }
 
 // count adds tasks that were computed together to the statistics.
-func (v *Version) count(crew ...*task) {
+func (v *Version) count(tasks ...*task) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	s, now := &v.stats, time.Now()
 	s.Batches++
 	s.Last = now
-	for _, t := range crew {
+	for _, t := range tasks {
 		if t.err != nil {
 			s.Failed++
 			continue
