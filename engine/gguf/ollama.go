@@ -107,15 +107,11 @@ func (d dialect) reindex() {
 }
 
 func (d dialect) isGemma3() bool {
-	for _, key := range []string{
+	keys := []string{
 		"gemma3.mm.tokens_per_image", "gemma3.rope.global.freq_base", "gemma3.rope.local.freq_base",
 		"tokenizer.ggml.add_padding_token", "tokenizer.ggml.add_unknown_token",
-	} {
-		if d.has(key) {
-			return true
-		}
 	}
-	return d.anyTensor(towers...) || !d.has("gemma3.attention.layer_norm_rms_epsilon")
+	return slices.ContainsFunc(keys, d.has) || d.anyTensor(towers...) || !d.has("gemma3.attention.layer_norm_rms_epsilon")
 }
 
 // gemma3: models with a context of 128k were stretched to it eightfold.

@@ -204,7 +204,7 @@ func TestBlocksOfASequence(t *testing.T) {
 	const step = 20
 	for rows := range 400 {
 		most := 0
-		for from := 0; from < rows; from++ { // a step of rows [from, to)
+		for from := range rows { // a step of rows [from, to)
 			to := min(from+step, rows)
 			most = max(most, (to+15)/16+(to-1)/16-max(0, from-39)/16+1)
 		}
