@@ -7,6 +7,8 @@
 package family
 
 import (
+	"strings"
+
 	"weir/tokenizer"
 	"weir/tokenizer/grammar"
 )
@@ -101,6 +103,7 @@ type Family struct {
 // Opening is what the end of a prompt has begun of the answer that follows.
 type Opening struct {
 	Thinking bool   // the answer begins inside a thought
+	Thought  bool   // the prompt holds the answer's thought, closed: templates write an empty one where the model shall not think
 	Markup   string // markup of the family that the prompt left open; the parser reads it before the answer
 }
 
@@ -129,7 +132,7 @@ func (f *Family) openingOf(tail string) Opening {
 	if f.thought == nil {
 		return Opening{}
 	}
-	return Opening{Thinking: f.thought.isOpen(tail)}
+	return Opening{Thinking: f.thought.isOpen(tail), Thought: strings.HasSuffix(strings.TrimRight(tail, "\n "), f.thought.close)}
 }
 
 // ThoughtMarkers gives the texts that open and close a thought, for budgets of tokens that force the closing one. Both are

@@ -15,7 +15,7 @@ type Rules struct {
 	Tools   []Tool
 	Choice  Choice
 	Opening Opening
-	Thought bool // the answer may begin with a thought, where the prompt has not opened one
+	Thought bool // the answer may begin with a thought, where the prompt has not opened one, or closed one before an answer that is bound
 	// Body is the rule of the answer's own text, nil where the text is free.
 	Body *grammar.Symbol
 	// Schema adds the rules of a JSON value that fits a schema; strict refuses keywords that it cannot enforce.
@@ -85,12 +85,17 @@ func (g *builder) thought(answer grammar.Symbol) grammar.Symbol {
 	switch {
 	case g.r.Opening.Thinking:
 		return rest
+	case g.r.Opening.Thought && g.bound():
+		return answer
 	case g.r.Thought && !t.implicit:
 		front := append([]grammar.Symbol{blanks}, g.text(t.open)...)
 		return g.b.Define("thought and answer", []grammar.Symbol{answer}, append(front, rest))
 	}
 	return answer
 }
+
+// bound reports whether the whole answer behind the thought is bound, so that it could otherwise never end for a thought.
+func (g *builder) bound() bool { return g.r.Body != nil || g.r.Choice.Mode == Required }
 
 // endThought notes that the calls may stand in a thought that the model does not close, where an opener is their beginning. Free text of the
 // thought may hold openers, too, so a thought that only mentions them goes on.

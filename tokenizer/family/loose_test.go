@@ -118,27 +118,83 @@ func TestAutoLeavesTextAndThoughtsFree(t *testing.T) {
 		g := compiled(t, f, Rules{
 			Tools: flatTools, Choice: Choice{Mode: Auto, Parallel: true}, Thought: true, Schema: flatSchema, Control: isControl,
 		})
-		m, err := g.Matcher(s.v)
-		if err != nil {
-			t.Fatal(err)
-		}
-		took := 0
-		for rest := c.text; rest != "" && took >= 0; {
-			n := 1
-			id := int32(rest[0])
-			if at := controlTokens.FindStringIndex(rest); at != nil && at[0] == 0 {
-				if known, ok := s.names[rest[:at[1]]]; ok {
-					id, n = known, at[1]
-				}
-			}
-			if !m.Allows(id) || m.Accept(id) != nil {
-				took = -1
-				break
-			}
-			rest, took = rest[n:], took+n
-		}
-		if whole := took == len(c.text); whole != c.want {
+		if whole := s.taken(t, g, c.text) == len(c.text); whole != c.want {
 			t.Errorf("%s: %q: taken is %v, want %v", c.family, c.text, whole, c.want)
+		}
+	}
+}
+
+// taken is how many bytes of a text a grammar allows from its beginning, by the tokens that the sampler has for them.
+func (s *sampler) taken(t *testing.T, g *grammar.Grammar, text string) (took int) {
+	t.Helper()
+	m, err := g.Matcher(s.v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for took < len(text) {
+		rest, n := text[took:], 1
+		id := int32(rest[0])
+		if at := controlTokens.FindStringIndex(rest); at != nil && at[0] == 0 {
+			if known, ok := s.names[rest[:at[1]]]; ok {
+				id, n = known, at[1]
+			}
+		}
+		if !m.Allows(id) || m.Accept(id) != nil {
+			break
+		}
+		took += n
+	}
+	return took
+}
+
+// TestBoundAnswersBeginBehindAClosedThought: where the prompt has closed the thought, a required call or a format leaves the model no other one.
+func TestBoundAnswersBeginBehindAClosedThought(t *testing.T) {
+	body := func(b *grammar.Builder) *grammar.Symbol {
+		s := b.Literal(`{"a":1}`)
+		return &s
+	}
+	const call = "<|tool_call>call:noop{}<tool_call|>"
+	for _, c := range []struct {
+		family, thought, answer string
+		choice                  Choice
+		format                  bool
+		free                    bool // a thought may stand in front of the answer, all the same
+	}{
+		{family: "gemma4", thought: "<|channel>thought\n", answer: call, choice: Choice{Mode: Required}},
+		{family: "gemma4", thought: "<|channel>thought\n", answer: call, choice: Choice{Mode: Auto}, format: true},
+		{family: "gemma4", thought: "<|channel>thought\n", answer: `{"a":1}`, format: true},
+		{family: "gemma4", thought: "<|channel>thought\n", answer: "Hi " + call, choice: Choice{Mode: Auto}, free: true},
+		{family: "hermes", thought: "<think>", answer: `{"a":1}`, format: true},
+		{family: "hermes", thought: "<think>", answer: "Hi", free: true},
+		{family: "mistral-v11", thought: "[THINK]", answer: "[TOOL_CALLS]noop[CALL_ID]a23456789[ARGS]{}", choice: Choice{Mode: Required}},
+		{family: "command-r7b", thought: "<|START_THINKING|>", answer: `{"a":1}`, format: true},
+	} {
+		f := named(t, c.family)
+		s := newSampler(f, true, 1)
+		for _, closed := range []bool{false, true} {
+			b := grammar.NewBuilder(grammar.Limits{})
+			r := Rules{
+				Tools: flatTools, Choice: c.choice, Opening: Opening{Thought: closed}, Thought: true, Schema: flatSchema, Control: isControl,
+			}
+			answer := c.answer
+			if c.format {
+				r.Body, answer = body(b), f.layout.contentOpen+answer
+			}
+			start, err := f.Grammar(b, r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			g, err := b.Compile(start)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := s.taken(t, g, answer); n != len(answer) {
+				t.Errorf("%+v, closed %v: %d bytes of the answer are taken", c, closed, n)
+			}
+			whole := c.thought + "hm" + f.thought.close + answer
+			if thinks := s.taken(t, g, whole) == len(whole); thinks != (c.free || !closed) {
+				t.Errorf("%+v, closed %v: a thought is taken: %v", c, closed, thinks)
+			}
 		}
 	}
 }

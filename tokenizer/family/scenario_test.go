@@ -114,22 +114,24 @@ func TestOpeningComesFromThePromptsEnd(t *testing.T) {
 		family   string
 		end      string
 		thinking bool
+		thought  bool
 		markup   string
 	}{
-		{"hermes", "<|im_end|>\n<|im_start|>assistant\n", false, ""},
-		{"hermes", "<|im_end|>\n<|im_start|>assistant\n<think>\n", true, ""},
-		{"hermes", "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n", false, ""},
-		{"deepseek-v4", "<｜Assistant｜></think>", false, ""},
-		{"gemma4", "<turn|>\n<|turn>model\n<|channel>thought\n<channel|>", false, ""},
-		{"gemma4", "<turn|>\n<|turn>model\n<|channel>thought\n", true, ""},
-		{"apriel", "\n<|begin_assistant|>\nHere are my reasoning steps:\n", true, ""},
-		{"apriel", "\n<|begin_assistant|>\n", true, ""},
-		{"harmony", "<|end|><|start|>assistant", false, "<|start|>assistant"},
-		{"harmony", "<|end|><|start|>assistant<|channel|>analysis<|message|>", true, "<|start|>assistant<|channel|>analysis<|message|>"},
-		{"functionary-v3.2", "<|end_header_id|>\n\n>>>", false, ">>>"},
+		{"hermes", "<|im_end|>\n<|im_start|>assistant\n", false, false, ""},
+		{"hermes", "<|im_end|>\n<|im_start|>assistant\n<think>\n", true, false, ""},
+		{"hermes", "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n", false, true, ""},
+		{"hermes", "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n<|im_end|>\n<|im_start|>assistant\n", false, false, ""},
+		{"deepseek-v4", "<｜Assistant｜></think>", false, true, ""},
+		{"gemma4", "<turn|>\n<|turn>model\n<|channel>thought\n<channel|>", false, true, ""},
+		{"gemma4", "<turn|>\n<|turn>model\n<|channel>thought\n", true, false, ""},
+		{"apriel", "\n<|begin_assistant|>\nHere are my reasoning steps:\n", true, false, ""},
+		{"apriel", "\n<|begin_assistant|>\n", true, false, ""},
+		{"harmony", "<|end|><|start|>assistant", false, false, "<|start|>assistant"},
+		{"harmony", "<|end|><|start|>assistant<|channel|>analysis<|message|>", true, false, "<|start|>assistant<|channel|>analysis<|message|>"},
+		{"functionary-v3.2", "<|end_header_id|>\n\n>>>", false, false, ">>>"},
 	} {
 		got := named(t, c.family).Opening([]tokenizer.Span{control("<|im_start|>user\n"), user, control(c.end)})
-		if got.Thinking != c.thinking || got.Markup != c.markup {
+		if got.Thinking != c.thinking || got.Thought != c.thought || got.Markup != c.markup {
 			t.Errorf("%s, %q: %+v", c.family, c.end, got)
 		}
 	}

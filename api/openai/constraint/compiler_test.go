@@ -88,6 +88,7 @@ func TestRulesDifferByAllTheyHave(t *testing.T) {
 		func(m *models.Model, _ *job.Reading) { m.Version = "v" },
 		func(_ *models.Model, q *job.Reading) { q.Thinks = true },
 		func(_ *models.Model, q *job.Reading) { q.Options.Opening.Thinking = true },
+		func(_ *models.Model, q *job.Reading) { q.Options.Opening.Thought = true },
 		func(_ *models.Model, q *job.Reading) { q.Options.Opening.Markup = "<" },
 		func(_ *models.Model, q *job.Reading) { q.Options.Choice.Mode = family.Required },
 		func(_ *models.Model, q *job.Reading) { q.Options.Choice.Parallel = true },

@@ -66,6 +66,7 @@ func (r *AnswerRules) hash() replay.Hash {
 	if q := r.Reading; q != nil {
 		d.Flag(q.Thinks)
 		d.Flag(q.Options.Opening.Thinking)
+		d.Flag(q.Options.Opening.Thought)
 		d.Text(q.Options.Opening.Markup)
 		job.WriteReading(d, q)
 		d.Text(string(r.schemas.Documents))
