@@ -14,7 +14,7 @@ import (
 
 	"weir/api"
 	"weir/api/edge"
-	turns "weir/internal/turn"
+	"weir/internal/semaphore"
 )
 
 // A file comes as multipart/form-data: a part called file, and the fields purpose, expires_after[anchor] and
@@ -193,7 +193,7 @@ func (c *call) readFile(f *form, part *multipart.Part, body *api.Upload, room in
 		return c.diskFault(err)
 	}
 	source := &sourceErrors{Reader: io.LimitReader(part, room+1)}
-	if _, err := io.Copy(&pacedWriter{d, c.worker.turns, c.caller.Tenant.Name}, source); err != nil {
+	if _, err := io.Copy(&pacedWriter{d, c.worker.permits, c.caller.Tenant.Name}, source); err != nil {
 		if source.err != nil {
 			return formFault(body, err)
 		}
@@ -208,20 +208,20 @@ func (c *call) readFile(f *form, part *multipart.Part, body *api.Upload, room in
 	return nil
 }
 
-// pacedWriter takes a turn for each piece that it writes: beside other requests a file comes no faster than the
-// turns' rests let it.
+// pacedWriter acquires a permit for each piece that it writes: beside other requests a file comes no faster than the
+// rests of its work let it.
 type pacedWriter struct {
-	to     io.Writer
-	queue  *turns.Queue
-	tenant string
+	to      io.Writer
+	permits *semaphore.Semaphore
+	tenant  string
 }
 
 func (w *pacedWriter) Write(p []byte) (int, error) {
-	turn, err := w.queue.Take(nil, w.tenant)
+	permit, err := w.permits.Acquire(nil, w.tenant)
 	if err != nil {
 		return 0, err
 	}
-	defer turn.End()
+	defer permit.Release()
 	return w.to.Write(p)
 }
 

@@ -5,14 +5,14 @@ import (
 	"testing"
 	"testing/synctest"
 
-	turns "weir/internal/turn"
+	"weir/internal/semaphore"
 )
 
-// A file's pieces are written in turns with other work beside the steps.
-func TestFilesTakeTurns(t *testing.T) {
+// A file's pieces are written one permit at a time, between other work beside the steps.
+func TestFilesArePaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := turns.NewQueue(turns.Config{Turns: 1})
-		other, err := q.Take(nil, "other")
+		q := semaphore.New(semaphore.Config{Permits: 1})
+		other, err := q.Acquire(nil, "other")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -27,13 +27,13 @@ func TestFilesTakeTurns(t *testing.T) {
 		synctest.Wait()
 		select {
 		case <-done:
-			t.Error("a piece was written without a turn")
+			t.Error("a piece was written without a permit")
 		default:
 		}
-		other.End()
+		other.Release()
 		<-done
 		if text.String() != "bytes" || q.Pieces() != 0 {
-			t.Errorf("%q, and %d turns are kept", text.String(), q.Pieces())
+			t.Errorf("%q, and %d permits are kept", text.String(), q.Pieces())
 		}
 	})
 }

@@ -9,7 +9,7 @@ import (
 	"io"
 	"slices"
 
-	turns "weir/internal/turn"
+	"weir/internal/semaphore"
 )
 
 // maxLineErrors is how many errors of a file are listed; the rest is not looked for.
@@ -33,15 +33,15 @@ func (w *worker) validate(ctx context.Context, b *Batch) (v validation, err erro
 		return v, err
 	}
 	defer file.Close()
-	turn, err := w.turns.Take(ctx.Done(), b.Tenant)
+	permit, err := w.permits.Acquire(ctx.Done(), b.Tenant)
 	if err != nil {
 		return v, ended(ctx, err)
 	}
-	defer turn.End()
+	defer permit.Release()
 	in := newLineReader(file, w.config.Limits.LineBytes)
 	seen := make(map[[16]byte]int) // line numbers by a digest of the custom_id
 	for ; len(v.errors) < maxLineErrors; v.lines++ {
-		if err := turn.Yield(); err != nil {
+		if err := permit.Yield(); err != nil {
 			return v, ended(ctx, err)
 		}
 		text, err := in.next()
@@ -84,12 +84,12 @@ func (w *worker) validate(ctx context.Context, b *Batch) (v validation, err erro
 	return v, nil
 }
 
-// ended is why validation has no turn any more.
+// ended is why validation has no permit any more.
 func ended(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if errors.Is(err, turns.ErrClosed) { // ctx hears of it a moment later
+	if errors.Is(err, semaphore.ErrClosed) { // ctx hears of it a moment later
 		return errStopping
 	}
 	return err

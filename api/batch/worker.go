@@ -9,17 +9,17 @@ import (
 	"sync/atomic"
 	"time"
 
-	turns "weir/internal/turn"
+	"weir/internal/semaphore"
 )
 
 // worker takes batches from the store and runs them, each on goroutines of its own.
 type worker struct {
-	config *Config
-	store  Store
-	folder *folder
-	gate   *lineLimiter
-	turns  *turns.Queue // for validation and files that come: one at a time, fairly between tenants
-	counts counts
+	config  *Config
+	store   Store
+	folder  *folder
+	gate    *lineLimiter
+	permits *semaphore.Semaphore // for validation and files that come: one at a time, fairly between tenants
+	counts  counts
 
 	ctx    context.Context //nolint:containedctx // of the whole worker: ends when no more lines shall begin
 	end    context.CancelFunc
@@ -52,7 +52,7 @@ func newWorker(c *Config, f *folder) *worker {
 	w := &worker{config: c, store: c.Store, folder: f, gate: newGate(&c.Limits, c.Busy), wake: make(chan struct{}, 1),
 		runs: map[string]*run{}, paused: map[string]time.Time{}}
 	w.ctx, w.end = context.WithCancel(context.Background())
-	w.turns = turns.NewQueue(turns.Config{Turns: 1, Busy: w.gate.othersRun, Rest: restShare, Closed: w.ctx.Done()})
+	w.permits = semaphore.New(semaphore.Config{Permits: 1, Busy: w.gate.othersRun, Rest: restShare, Closed: w.ctx.Done()})
 	return w
 }
 

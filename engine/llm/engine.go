@@ -16,7 +16,7 @@ import (
 	"weir/engine/kernel/attend"
 	"weir/engine/kernel/weight"
 	"weir/internal/inference"
-	turns "weir/internal/turn"
+	"weir/internal/semaphore"
 	"weir/kvcache"
 	"weir/scheduler"
 	"weir/scheduler/admission"
@@ -45,8 +45,8 @@ type Engine struct {
 	estimates scheduler.CostEstimates // after the last step
 	stats     Stats
 
-	stepping atomic.Bool  // the last plan had rows
-	turns    *turns.Queue // for masks that are late
+	stepping atomic.Bool          // the last plan had rows
+	permits  *semaphore.Semaphore // for masks that are late
 
 	calls atomic.Uint64 // of several requests; names their groups
 
@@ -145,7 +145,7 @@ func (e *Engine) build(f *gguf.File, progress func(done, total int64)) error {
 	for _, id := range e.opts.EndTokens {
 		e.end[id] = true
 	}
-	e.turns = constraintTurns(e.cpu.Threads(), e.stepping.Load)
+	e.permits = constraintPermits(e.cpu.Threads(), e.stepping.Load)
 	e.transfers.init()
 	e.loop.init(e)
 	e.loop.publish()

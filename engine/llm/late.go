@@ -4,14 +4,14 @@ import (
 	"time"
 
 	"weir/engine/kernel/pool"
-	turns "weir/internal/turn"
+	"weir/internal/semaphore"
 	"weir/internal/work"
 )
 
 // What a constraint takes is its client's to choose, and the step is everybody's. So the
 // constraints of a step have a small share of it. A row whose mask is not there then is
 // late: it sits out, its sequence gets no rows until its mask is worked out beside the
-// steps, in turns at few processors, and then its row is computed and sampled again. A late
+// steps, with permits for few processors, and then its row is computed and sampled again. A late
 // row shows by nothing but the time that it took.
 
 const (
@@ -81,19 +81,19 @@ func (l *loop) sendLate() {
 // prepare works out the masks of a late row. It ends soon after its request.
 func (row *lateRow) prepare(e *Engine) {
 	defer e.inbox.post(command{job: row.job, late: row})
-	t, err := e.turns.Take(row.job.gone, row.job.req.Tenant)
+	p, err := e.permits.Acquire(row.job.gone, row.job.req.Tenant)
 	if err != nil {
 		return // the request has ended
 	}
-	defer t.End()
-	meter := work.Meter{Ask: t.Yield, Aside: t.Aside}
+	defer p.Release()
+	meter := work.Meter{Ask: p.Yield, Aside: p.Aside}
 	for _, k := range row.choices {
 		var err error
 		if row.fault = guard(func() { err = row.job.samplers[k].Prepare(e.model.vocab, &meter) }); row.fault != nil || err != nil {
 			break
 		}
 	}
-	row.took = t.Used()
+	row.took = p.Used()
 }
 
 // back takes in a late row whose masks are there: its choices go on.
@@ -124,8 +124,8 @@ func (j *job) leave() {
 	}
 }
 
-// constraintTurns are the turns at processors for late masks of an engine with some
+// constraintPermits are the permits for late masks of an engine with some
 // compute threads: one for every four, so that most are left to the steps.
-func constraintTurns(threads int, busy func() bool) *turns.Queue {
-	return turns.NewQueue(turns.Config{Turns: max(1, threads/4), Busy: busy, Rest: 3})
+func constraintPermits(threads int, busy func() bool) *semaphore.Semaphore {
+	return semaphore.New(semaphore.Config{Permits: max(1, threads/4), Busy: busy, Rest: 3})
 }

@@ -59,10 +59,10 @@ var table = []folder{
 	{path: "telemetry/monitor/quality"},
 
 	{path: "api", own: []string{
-		"internal/inference", "internal/jsonfault", "internal/memory", "internal/socket", "internal/tensor", "internal/turn", "internal/work", "router", "scheduler/answer", "scheduler/brownout", "scheduler/cost", "scheduler/quota",
+		"internal/inference", "internal/jsonfault", "internal/memory", "internal/socket", "internal/tensor", "internal/semaphore", "internal/work", "router", "scheduler/answer", "scheduler/brownout", "scheduler/cost", "scheduler/quota",
 		"tokenizer",
 	}, third: []string{fasthttp, compress, lru}},
-	{path: "api/batch", own: []string{"api", "internal/disk", "internal/jsonfault", "internal/turn"}, third: []string{fasthttp}},
+	{path: "api/batch", own: []string{"api", "internal/disk", "internal/jsonfault", "internal/semaphore"}, third: []string{fasthttp}},
 	{path: "api/predict", own: []string{"api", "internal/inference", "internal/tensor", "router", "scheduler/quota"},
 		third: []string{fasthttp, compress, grpc, protobuf}},
 	{path: "api/predict/oip", third: []string{grpc, protobuf}},
@@ -123,7 +123,7 @@ var table = []folder{
 	{path: "internal/heap"},
 	{path: "internal/unit"},
 	{path: "internal/work"},
-	{path: "internal/turn"},
+	{path: "internal/semaphore"},
 	{path: "internal/memory"},
 	{path: "internal/redis", own: []string{"internal/socket"}, third: []string{redis}},
 	{path: "internal/socket"},

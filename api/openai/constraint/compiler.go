@@ -12,15 +12,15 @@ import (
 	"weir/api/openai/jsonbody"
 	"weir/api/replay"
 	"weir/internal/inference"
-	turns "weir/internal/turn"
+	"weir/internal/semaphore"
 	"weir/tokenizer/grammar"
 )
 
-// Compiler compiles what binds answers, in turns that are fair between tenants, and keeps
+// Compiler compiles what binds answers, fairly between tenants, and keeps
 // what it has compiled for the tenant that asked for it.
 type Compiler struct {
 	cache   *replay.Cache[*compiledRules]
-	turns   *turns.Queue
+	permits *semaphore.Semaphore
 	aborted <-chan struct{}
 
 	mu        sync.Mutex
@@ -31,7 +31,7 @@ type Compiler struct {
 
 const (
 	grammarCacheAge = 24 * time.Hour
-	grammarTimeout  = 30 * time.Second // for compiling, the wait for turns included
+	grammarTimeout  = 30 * time.Second // for compiling, the wait for a permit included
 	maxGrammars     = 128              // that a tenant may have compiled at one time
 	// compileUnits is what a grammar may take to compile: within a second of processor time.
 	compileUnits = 40_000_000
@@ -43,7 +43,7 @@ const (
 func NewCompiler(bytes int64, aborted <-chan struct{}, busy func() bool) *Compiler {
 	return &Compiler{
 		cache:    replay.NewCache[*compiledRules](replay.CacheConfig{Bytes: bytes, MaxAge: grammarCacheAge}),
-		turns:    turns.NewQueue(turns.Config{Turns: max(1, runtime.NumCPU()/4), Most: maxGrammars, Busy: busy, Rest: 1}),
+		permits:  semaphore.New(semaphore.Config{Permits: max(1, runtime.NumCPU()/4), PerTenant: maxGrammars, Busy: busy, Rest: 1}),
 		aborted:  aborted,
 		accounts: map[string]*allowance{},
 		bytes:    max(leastAccount, bytes),

@@ -15,13 +15,13 @@ import (
 	"weir/api/replay"
 	"weir/internal/inference"
 	"weir/internal/reference"
-	turns "weir/internal/turn"
+	"weir/internal/semaphore"
 	"weir/tokenizer/family"
 	"weir/tokenizer/grammar"
 	"weir/tokenizer/grammar/schema"
 )
 
-// Few grammars are compiled at once; a client that hangs up or waits too long gives up its own turn alone.
+// Few grammars are compiled at once; a client that hangs up or waits too long gives up its own place alone.
 func TestJ16CompilingIsBounded(t *testing.T) {
 	g := NewCompiler(64<<20, nil, func() bool { return false })
 	v := grammar.NewVocabulary([][]byte{[]byte("a"), []byte("b")}, nil)
@@ -31,22 +31,22 @@ func TestJ16CompilingIsBounded(t *testing.T) {
 		c, _, err := p.begin(r.hash(), r, v)
 		return c, err
 	}
-	var taken []*turns.Turn
+	var taken []*semaphore.Permit
 	for range max(1, runtime.NumCPU()/4) {
-		turn, err := g.turns.Take(nil, "tenant")
+		permit, err := g.permits.Acquire(nil, "tenant")
 		if err != nil {
 			t.Fatal(err)
 		}
-		taken = append(taken, turn)
+		taken = append(taken, permit)
 	}
 	gone := make(chan struct{})
 	close(gone)
 	r := &AnswerRules{Format: &format.Format{Kind: format.Regex, Field: "regex", Text: []byte("a+")}}
 	if _, err := get("tenant", r, gone); err == nil || err.(*api.Error).Code != "client_closed_request" { //nolint:errorlint // it is one
-		t.Errorf("without a turn: %v", err)
+		t.Errorf("without a permit: %v", err)
 	}
-	for _, turn := range taken {
-		turn.End()
+	for _, permit := range taken {
+		permit.Release()
 	}
 	c, err := get("tenant", r, nil)
 	if err != nil {

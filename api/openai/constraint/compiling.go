@@ -8,23 +8,23 @@ import (
 	"weir/api/edge"
 	"weir/api/openai/turnstile"
 	"weir/api/replay"
-	turns "weir/internal/turn"
+	"weir/internal/semaphore"
 	"weir/internal/work"
 	"weir/tokenizer/grammar"
 )
 
 // compiling is what one request has done by grammars: finding or compiling its rules, and
-// beginning an answer. It takes a turn where there is something to work out. One goroutine
+// beginning an answer. It acquires a permit where there is something to work out. One goroutine
 // uses it.
 type compiling struct {
 	from   *Compiler
 	tenant string
 	gone   <-chan struct{} // closed when the client hangs up
 
-	turn  *turns.Turn // nil: none was needed
-	meter *work.Meter
-	done  chan struct{} // closed when the work shall end
-	over  chan struct{} // closed at the end
+	permit *semaphore.Permit // nil: none was needed
+	meter  *work.Meter
+	done   chan struct{} // closed when the work shall end
+	over   chan struct{} // closed at the end
 }
 
 func (g *Compiler) compiling(tenant string, gone <-chan struct{}) *compiling {
@@ -64,7 +64,7 @@ func (p *compiling) begin(key replay.Hash, r *AnswerRules, v *grammar.Vocabulary
 	return c, m, err
 }
 
-// take waits for a turn.
+// take waits for a permit.
 func (p *compiling) take() *api.Error {
 	p.done, p.over = make(chan struct{}), make(chan struct{})
 	go func() {
@@ -80,13 +80,13 @@ func (p *compiling) take() *api.Error {
 		close(p.done)
 	}()
 	var err error
-	switch p.turn, err = p.from.turns.Take(p.done, p.tenant); {
-	case errors.Is(err, turns.ErrFull):
+	switch p.permit, err = p.from.permits.Acquire(p.done, p.tenant); {
+	case errors.Is(err, semaphore.ErrFull):
 		return turnstile.Busy("too many grammars wait to be compiled; retry later")
 	case err != nil:
 		return p.ended()
 	}
-	p.meter = &work.Meter{Limit: compileUnits, Ask: p.turn.Yield, Aside: p.turn.Aside}
+	p.meter = &work.Meter{Limit: compileUnits, Ask: p.permit.Yield, Aside: p.permit.Aside}
 	return nil
 }
 
@@ -111,14 +111,14 @@ func (p *compiling) ended() *api.Error {
 	}
 }
 
-// end gives the turn back, and says how much processor time the work took.
+// end gives the permit back, and says how much processor time the work took.
 func (p *compiling) end() (took time.Duration) {
 	if p.over != nil {
 		close(p.over)
 	}
-	if p.turn != nil {
-		took = p.turn.Used()
-		p.turn.End()
+	if p.permit != nil {
+		took = p.permit.Used()
+		p.permit.Release()
 	}
 	return took
 }

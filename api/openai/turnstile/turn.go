@@ -9,7 +9,7 @@ import (
 	"weir/api"
 	"weir/api/edge"
 	"weir/api/openai/models"
-	turns "weir/internal/turn"
+	"weir/internal/semaphore"
 	"weir/tokenizer"
 )
 
@@ -30,16 +30,14 @@ const (
 // Turnstile lets few prompts be tokenised at once.
 type Turnstile struct {
 	what  string // waits, for the refusals
-	queue *turns.Queue
+	queue *semaphore.Semaphore
 	busy  func() bool // sequences are running
 }
 
 // New leaves three of four cores to the engine, and on small machines
 // all but one.
 func New(what string, aborted <-chan struct{}, busy func() bool) *Turnstile {
-	return &Turnstile{what: what, busy: busy, queue: turns.NewQueue(turns.Config{
-		Turns: max(1, runtime.NumCPU()/4), Most: maxTurns, Busy: busy, Rest: restShare, Patience: turnTimeout, Closed: aborted,
-	})}
+	return &Turnstile{what: what, busy: busy, queue: semaphore.New(semaphore.Config{Permits: max(1, runtime.NumCPU()/4), PerTenant: maxTurns, Busy: busy, Rest: restShare, Timeout: turnTimeout, Closed: aborted})}
 }
 
 // Needed reports whether a body of some bytes needs a turn.
@@ -51,7 +49,7 @@ func (s *Turnstile) Needed(bytes int) bool {
 // request that needs none is nil, which never pauses.
 type Turn struct {
 	from  *Turnstile
-	own   *turns.Turn
+	own   *semaphore.Permit
 	fault *api.Error // why the work was ended
 }
 
@@ -61,7 +59,7 @@ func (s *Turnstile) Taken() int { return s.queue.Pieces() }
 // Take waits for a turn of a tenant. gone is closed when the client hangs up. The caller
 // must end the turn.
 func (s *Turnstile) Take(gone <-chan struct{}, tenant string) (*Turn, *api.Error) {
-	own, err := s.queue.Take(gone, tenant)
+	own, err := s.queue.Acquire(gone, tenant)
 	if err != nil {
 		return nil, s.fault(err)
 	}
@@ -71,11 +69,11 @@ func (s *Turnstile) Take(gone <-chan struct{}, tenant string) (*Turn, *api.Error
 // fault is why there is no turn.
 func (s *Turnstile) fault(err error) *api.Error {
 	switch {
-	case errors.Is(err, turns.ErrGone):
+	case errors.Is(err, semaphore.ErrCancelled):
 		return edge.ClientGone()
-	case errors.Is(err, turns.ErrClosed):
+	case errors.Is(err, semaphore.ErrClosed):
 		return edge.ShuttingDown()
-	case errors.Is(err, turns.ErrFull):
+	case errors.Is(err, semaphore.ErrFull):
 		return Busy("too many " + s.what + " of your tenant; retry later")
 	default:
 		return Busy("too many " + s.what + ", and the request waited too long for its turn; retry later")
@@ -90,7 +88,7 @@ func Busy(message string) *api.Error {
 // End gives the turn back.
 func (t *Turn) End() {
 	if t != nil {
-		t.own.End()
+		t.own.Release()
 	}
 }
 

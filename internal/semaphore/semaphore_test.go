@@ -1,4 +1,4 @@
-package turn
+package semaphore
 
 import (
 	"errors"
@@ -12,7 +12,7 @@ import (
 )
 
 // work is a piece of work of some time, in small parts between which it yields. In a bubble of synctest, sleeping is working.
-func work(t *Turn, d time.Duration) error {
+func work(t *Permit, d time.Duration) error {
 	for ; d > 0; d -= 100 * time.Microsecond {
 		time.Sleep(min(d, 100*time.Microsecond))
 		if err := t.Yield(); err != nil {
@@ -22,16 +22,16 @@ func work(t *Turn, d time.Duration) error {
 	return nil
 }
 
-func do(t *testing.T, q *Queue, name string, d time.Duration) (took time.Duration) {
+func do(t *testing.T, s *Semaphore, name string, d time.Duration) (took time.Duration) {
 	t.Helper()
 	start := time.Now()
-	turn, err := q.Take(nil, name)
+	permit, err := s.Acquire(nil, name)
 	if err != nil {
 		t.Error(err)
 		return 0
 	}
-	defer turn.End()
-	if err := work(turn, d); err != nil {
+	defer permit.Release()
+	if err := work(permit, d); err != nil {
 		t.Error(err)
 	}
 	return time.Since(start)
@@ -44,17 +44,17 @@ func TestG11SmallPiecesOfOthersComeFirst(t *testing.T) {
 	for name, busy := range map[string]bool{"idle": false, "beside steps": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				q := NewQueue(Config{Turns: 1, Rest: 3, Busy: func() bool { return busy }})
+				s := New(Config{Permits: 1, Rest: 3, Busy: func() bool { return busy }})
 				var all sync.WaitGroup
 				for range 100 {
-					all.Go(func() { do(t, q, "large", time.Second) })
+					all.Go(func() { do(t, s, "large", time.Second) })
 				}
 				time.Sleep(3 * time.Second)
-				other := do(t, q, "small", 5*time.Millisecond)
+				other := do(t, s, "small", 5*time.Millisecond)
 				if other > 60*time.Millisecond {
 					t.Errorf("a small piece of another tenant took %v", other)
 				}
-				own := do(t, q, "large", 5*time.Millisecond)
+				own := do(t, s, "large", 5*time.Millisecond)
 				if own > 100*time.Millisecond {
 					t.Errorf("a small piece of the same tenant took %v", own)
 				}
@@ -67,13 +67,13 @@ func TestG11SmallPiecesOfOthersComeFirst(t *testing.T) {
 // TestLargePiecesEndOneAfterTheOther: of equal pieces of a tenant the first ends when its own time is over, and not with the last.
 func TestLargePiecesEndOneAfterTheOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := NewQueue(Config{Turns: 1})
+		s := New(Config{Permits: 1})
 		var all sync.WaitGroup
 		var took [10]time.Duration
 		for i := range took {
 			all.Go(func() {
 				time.Sleep(time.Duration(i) * time.Microsecond)
-				took[i] = do(t, q, "a", time.Second)
+				took[i] = do(t, s, "a", time.Second)
 			})
 		}
 		all.Wait()
@@ -88,7 +88,7 @@ func TestLargePiecesEndOneAfterTheOther(t *testing.T) {
 // TestTenantsShare: two tenants that want all get half each, however many pieces they have.
 func TestTenantsShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := NewQueue(Config{Turns: 2})
+		s := New(Config{Permits: 2})
 		done := make(chan struct{})
 		var mu sync.Mutex
 		had := map[string]time.Duration{}
@@ -99,18 +99,18 @@ func TestTenantsShare(t *testing.T) {
 				name = "few"
 			}
 			all.Go(func() {
-				turn, err := q.Take(done, name)
+				permit, err := s.Acquire(done, name)
 				if err != nil {
 					t.Error(err)
 					return
 				}
-				if err := work(turn, time.Hour); !errors.Is(err, ErrGone) {
+				if err := work(permit, time.Hour); !errors.Is(err, ErrCancelled) {
 					t.Error(err)
 				}
 				mu.Lock()
-				had[name] += turn.Used()
+				had[name] += permit.Used()
 				mu.Unlock()
-				turn.End()
+				permit.Release()
 			})
 		}
 		time.Sleep(time.Second)
@@ -119,17 +119,17 @@ func TestTenantsShare(t *testing.T) {
 		if few, many := had["few"], had["many"]; few+many < 1990*time.Millisecond || few < many*9/10 || many < few*9/10 {
 			t.Errorf("one had %v, the other %v", few, many)
 		}
-		if q.free != 2 || len(q.waiting) != 0 || len(q.tenants) != 0 {
-			t.Errorf("%d free, %d wait, %d tenants are left", q.free, len(q.waiting), len(q.tenants))
+		if s.free != 2 || len(s.waiting) != 0 || len(s.tenants) != 0 {
+			t.Errorf("%d free, %d wait, %d tenants are left", s.free, len(s.waiting), len(s.tenants))
 		}
 	})
 }
 
-// TestWhoGivesUpLeaves: a caller that gives up while it waits leaves nothing behind, and a turn that is given at that time is given on.
+// TestWhoGivesUpLeaves: a caller that gives up while it waits leaves nothing behind, and a permit that is given at that time is given on.
 func TestWhoGivesUpLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := NewQueue(Config{Turns: 1, Most: 3})
-		first, err := q.Take(nil, "a")
+		s := New(Config{Permits: 1, PerTenant: 3})
+		first, err := s.Acquire(nil, "a")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -137,7 +137,7 @@ func TestWhoGivesUpLeaves(t *testing.T) {
 		errs := make(chan error, 3)
 		for range 3 {
 			go func() {
-				_, err := q.Take(done, "a")
+				_, err := s.Acquire(done, "a")
 				errs <- err
 			}()
 		}
@@ -146,7 +146,7 @@ func TestWhoGivesUpLeaves(t *testing.T) {
 		gone, full := 0, 0
 		for range 3 {
 			switch err := <-errs; {
-			case errors.Is(err, ErrGone):
+			case errors.Is(err, ErrCancelled):
 				gone++
 			case errors.Is(err, ErrFull):
 				full++
@@ -155,34 +155,34 @@ func TestWhoGivesUpLeaves(t *testing.T) {
 		if gone != 2 || full != 1 {
 			t.Errorf("%d gave up, %d found the queue full; want 2 and 1", gone, full)
 		}
-		first.End()
-		if d := do(t, q, "b", time.Millisecond); d != time.Millisecond {
+		first.Release()
+		if d := do(t, s, "b", time.Millisecond); d != time.Millisecond {
 			t.Errorf("the next one waited: %v", d)
 		}
 	})
 }
 
-// TestAsideGivesTheTurn: a piece of work that waits for another one does not keep it from its turn.
-func TestAsideGivesTheTurn(t *testing.T) {
+// TestAsideGivesThePermit: a piece of work that waits for another one does not keep the permit from it.
+func TestAsideGivesThePermit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := NewQueue(Config{Turns: 1})
+		s := New(Config{Permits: 1})
 		lock := make(chan struct{}, 1) // in a bubble time stands still while a mutex is waited for
 		var all sync.WaitGroup
 		for i := range 5 {
 			all.Go(func() {
-				turn, err := q.Take(nil, strconv.Itoa(i%2))
+				permit, err := s.Acquire(nil, strconv.Itoa(i%2))
 				if err != nil {
 					t.Error(err)
 					return
 				}
-				defer turn.End()
+				defer permit.Release()
 				select {
 				case lock <- struct{}{}:
 				default:
-					turn.Aside(func() { lock <- struct{}{} })
+					permit.Aside(func() { lock <- struct{}{} })
 				}
 				defer func() { <-lock }()
-				if err := work(turn, 20*time.Millisecond); err != nil { // yields with the lock held
+				if err := work(permit, 20*time.Millisecond); err != nil { // yields with the lock held
 					t.Error(err)
 				}
 			})
@@ -196,14 +196,14 @@ func TestAsideGivesTheTurn(t *testing.T) {
 func TestShortPiecesRestTogether(t *testing.T) {
 	for _, busy := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			q := NewQueue(Config{Turns: 1, Rest: 3, Busy: func() bool { return busy }})
+			s := New(Config{Permits: 1, Rest: 3, Busy: func() bool { return busy }})
 			began := time.Now()
 			var all sync.WaitGroup
 			for range 1000 {
-				all.Go(func() { do(t, q, "many", 200*time.Microsecond) })
+				all.Go(func() { do(t, s, "many", 200*time.Microsecond) })
 			}
 			time.Sleep(time.Millisecond)
-			if few := do(t, q, "few", 200*time.Microsecond); few > 10*time.Millisecond {
+			if few := do(t, s, "few", 200*time.Microsecond); few > 10*time.Millisecond {
 				t.Errorf("busy %v: another tenant's piece took %v", busy, few)
 			}
 			all.Wait()
@@ -218,38 +218,38 @@ func TestShortPiecesRestTogether(t *testing.T) {
 	}
 }
 
-// TestTurnsInTime: who waits too long or asks after the end gets none, and who was gone before its turn came does not work.
-func TestTurnsInTime(t *testing.T) {
+// TestPermitsInTime: who waits too long or asks after the end gets none, and who was gone before its permit came does not work.
+func TestPermitsInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		closed, gone := make(chan struct{}), make(chan struct{})
-		q := NewQueue(Config{Turns: 1, Patience: time.Second, Closed: closed})
-		first, err := q.Take(nil, "a")
+		s := New(Config{Permits: 1, Timeout: time.Second, Closed: closed})
+		first, err := s.Acquire(nil, "a")
 		if err != nil {
 			t.Fatal(err)
 		}
 		began := time.Now()
-		if _, err := q.Take(nil, "b"); !errors.Is(err, ErrLate) || time.Since(began) != time.Second {
+		if _, err := s.Acquire(nil, "b"); !errors.Is(err, ErrTimeout) || time.Since(began) != time.Second {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
-		first.End()
+		first.Release()
 		close(gone)
-		if _, err := q.Take(gone, "b"); !errors.Is(err, ErrGone) {
+		if _, err := s.Acquire(gone, "b"); !errors.Is(err, ErrCancelled) {
 			t.Errorf("who was gone: %v", err)
 		}
-		if first, err = q.Take(nil, "a"); err != nil {
+		if first, err = s.Acquire(nil, "a"); err != nil {
 			t.Fatal(err)
 		}
 		close(closed)
-		if _, err := q.Take(nil, "b"); !errors.Is(err, ErrClosed) {
+		if _, err := s.Acquire(nil, "b"); !errors.Is(err, ErrClosed) {
 			t.Errorf("after the end: %v", err)
 		}
 		time.Sleep(slice)
 		if err := first.Yield(); !errors.Is(err, ErrClosed) {
 			t.Errorf("work goes on after the end: %v", err)
 		}
-		first.End()
-		if q.free != 1 || len(q.waiting) != 0 || len(q.tenants) != 0 {
-			t.Errorf("%d free, %d wait, %d tenants are left", q.free, len(q.waiting), len(q.tenants))
+		first.Release()
+		if s.free != 1 || len(s.waiting) != 0 || len(s.tenants) != 0 {
+			t.Errorf("%d free, %d wait, %d tenants are left", s.free, len(s.waiting), len(s.tenants))
 		}
 	})
 }
