@@ -371,7 +371,7 @@ func modelSettings(m *Model) []Setting {
 				"time and only in builds with llama.cpp",
 			binding: bindChoice(&m.Engine, Engines)},
 		{Key: "model.chat_template", Flag: "chat-template",
-			Usage:   "chat template: a file, or chatml, gemma, llama2, llama3 or zephyr; empty is the model's own",
+			Usage:   "chat template: a file, or chatml, gemma, gemma4, llama2, llama3 or zephyr; empty is the model's own",
 			binding: bindText(&m.ChatTemplate, "a path or a name", anyText)},
 		{Key: CallsKey, Flag: "tool-call-parser",
 			Usage:   "how the model writes tool calls: hermes, llama3_json, qwen3_coder, … (a wrong name lists all); empty is as the chat template shows",

@@ -22,6 +22,18 @@ func FindBuiltin(name string) (Builtin, bool) {
 	return b, ok
 }
 
+// BuiltinOf finds the format of a vocabulary: the first one whose control tokens are all in it. has reports whether a token is. A
+// vocabulary with ChatML's was trained on that, whatever else it has.
+func BuiltinOf(has func(token string) bool) (Builtin, bool) {
+	for _, name := range BuiltinNames() {
+		b, _ := FindBuiltin(name)
+		if len(b.Tokens) > 0 && !slices.ContainsFunc(b.Tokens, func(t string) bool { return !has(t) }) {
+			return b, true
+		}
+	}
+	return Builtin{}, false
+}
+
 // BuiltinNames lists the formats, sorted.
 func BuiltinNames() []string { return slices.Sorted(maps.Keys(builtinFormats)) }
 
@@ -52,6 +64,17 @@ var builtinFormats = map[string]Builtin{
 			`{{ '<start_of_turn>' + ('model' if m.role == 'assistant' else m.role) + '\n' + ns.system +` +
 			` m.content | trim + '<end_of_turn>\n' }}` +
 			`{% set ns.system = '' %}{% endif %}{% endfor %}{% if add_generation_prompt %}{{ '<start_of_turn>model\n' }}{% endif %}`,
+	},
+	"gemma4": {
+		// Thinking is off as in Google's template for it: the prompt closes an empty thought.
+		Tokens: []string{"<|turn>", "<turn|>", "<|channel>", "<channel|>"},
+		Source: `{{ bos_token }}{% set rest = messages %}{% set system = messages and messages[0].role in ['system', 'developer'] %}` +
+			`{% if enable_thinking or system %}{{ '<|turn>system\n' }}{% if enable_thinking %}{{ '<|think|>\n' }}{% endif %}` +
+			`{% if system %}{{ messages[0].content | trim }}{% set rest = messages[1:] %}{% endif %}{{ '<turn|>\n' }}{% endif %}` +
+			`{% for m in rest %}` +
+			`{{ '<|turn>' + ('model' if m.role == 'assistant' else m.role) + '\n' + m.content | trim + '<turn|>\n' }}{% endfor %}` +
+			`{% if add_generation_prompt %}{{ '<|turn>model\n' }}{% if not enable_thinking %}{{ '<|channel>thought\n<channel|>' }}` +
+			`{% endif %}{% endif %}`,
 	},
 	"zephyr": {
 		Source: `{% for m in messages %}{{ '<|' + m.role + '|>\n' + m.content + eos_token + '\n' }}{% endfor %}` +

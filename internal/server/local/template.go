@@ -88,8 +88,8 @@ func lackedTokens(b chat.Builtin, t *tokenizer.Tokenizer) []string {
 	return lacking
 }
 
-// ownTemplate is the file's template. Where it has none and its vocabulary has
-// ChatML's tokens, the model was trained on ChatML.
+// ownTemplate is the file's template. Where it has none, the vocabulary's control tokens say which format that is built in the model was
+// trained on; a base model has them, too, and answers chats poorly in any format.
 func ownTemplate(f *gguf.File, t *tokenizer.Tokenizer) Template {
 	source, ok, err := f.String("tokenizer.chat_template")
 	if err != nil {
@@ -102,14 +102,14 @@ func ownTemplate(f *gguf.File, t *tokenizer.Tokenizer) Template {
 		}
 		return Template{Template: parsed}
 	}
-	b, _ := chat.FindBuiltin(chat.ChatML)
-	if len(lackedTokens(b, t)) > 0 {
+	b, ok := chat.BuiltinOf(func(token string) bool { _, ok := t.ID(token); return ok })
+	if !ok {
 		return Template{Why: errors.New("the file has no chat template; give one with --chat-template, a file or one of " +
 			strings.Join(chat.BuiltinNames(), ", "))}
 	}
 	out := builtinTemplate(b, t)
-	out.Note = "the file has no chat template; its vocabulary has ChatML's tokens, so chats are rendered as ChatML. " +
-		"--chat-template takes another one"
+	out.Note = fmt.Sprintf("the file has no chat template; its vocabulary has the tokens of %s, so chats are rendered as that. "+
+		"--chat-template takes another one", b.Name)
 	return out
 }
 

@@ -41,7 +41,7 @@ func vocabularyFile(t *testing.T, source string, tokens ...string) (*gguf.File, 
 }
 
 // TestChatTemplateChoice: the operator's choice first, then the file's own,
-// then ChatML where the vocabulary was made for it.
+// then the format that the vocabulary was made for.
 func TestChatTemplateChoice(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "mine.jinja")
 	if err := os.WriteFile(file, []byte(`mine: {{ messages[0].content }}`), 0o600); err != nil {
@@ -63,12 +63,16 @@ func TestChatTemplateChoice(t *testing.T) {
 		{name: "a format by name", choice: "chatml", own: `own`, tokens: marks, text: "<|im_start|>user\nhi<|im_end|>\n"},
 		{name: "a format whose tokens are missing", choice: "chatml", text: "<|im_start|>user\nhi<|im_end|>\n",
 			note: "no token <|im_start|>, <|im_end|>"},
-		{name: "ChatML by its tokens", tokens: marks, text: "<|im_start|>user\nhi<|im_end|>\n", note: "rendered as ChatML"},
+		{name: "ChatML by its tokens", tokens: marks, text: "<|im_start|>user\nhi<|im_end|>\n", note: "tokens of chatml, so"},
+		{name: "Gemma's by its tokens", tokens: []string{"<start_of_turn>", "<end_of_turn>"}, text: "<s><start_of_turn>user\nhi<end_of_turn>\n",
+			note: "tokens of gemma, so"},
+		{name: "Gemma 4's by its tokens", tokens: []string{"<|turn>", "<turn|>", "<|channel>", "<channel|>"}, text: "<s><|turn>user\nhi<turn|>\n",
+			note: "tokens of gemma4, so"},
 		{name: "nothing to go by", why: "--chat-template"},
 		{name: "half of the tokens", tokens: marks[:1], why: "--chat-template"},
 		{name: "own one is broken", own: `{% if %}`, tokens: marks, why: "parse chat template"},
 		{name: "chosen one is broken", choice: broken, why: "parse chat template " + broken},
-		{name: "chosen one is missing", choice: "nonsense", why: "one of chatml, gemma, llama2, llama3, zephyr"},
+		{name: "chosen one is missing", choice: "nonsense", why: "one of chatml, gemma, gemma4, llama2, llama3, zephyr"},
 		{name: "chosen one is a folder", choice: t.TempDir(), why: "not a regular file"},
 	} {
 		f, tok := vocabularyFile(t, tc.own, tc.tokens...)
