@@ -162,6 +162,7 @@ func TestBodyMemoryIsBounded(t *testing.T) {
 // The client sends all of a body before it reads, as Python does; without an
 // end that lingers it finds its connection reset, and no answer.
 func TestRefusalOfALargeBodyCanBeRead(t *testing.T) {
+	reference.Slow(t)
 	t.Parallel()
 	addr, _ := serve(t, DefaultConfig(), echoPath(t))
 	mega := strings.Repeat("m", 1<<20)

@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"weir/internal/reference"
 )
 
 // checkBounds compares MinTokens and every small Limit with the whole encoding.
@@ -60,6 +62,7 @@ func oddTokenizers(t testing.TB) map[string]*Tokenizer {
 // swallow: entries of the vocabulary, white space, accents, control characters,
 // invalid UTF-8.
 func TestMinTokensIsNeverAboveTheCount(t *testing.T) {
+	reference.Slow(t)
 	r := rand.New(rand.NewPCG(7, 8))
 	parts := []string{
 		" ", "  ", "\n\t", "\u00a0", "\u3000", "é", "e\u0301", "K", "İ", "ß", "각", "\x00", "\x01", "\u200d", "\u00ad", "\uFFFD",

@@ -122,6 +122,7 @@ func TestOwnMergingEqualsTheLibrary(t *testing.T) {
 }
 
 func TestLongPiecesAreNotQuadratic(t *testing.T) {
+	reference.Slow(t)
 	e, _ := ownCounter().CountFor("gpt-4")
 	for name, text := range hostileTexts(1 << 16) {
 		if n, err := e.Count(text); err != nil || n == 0 {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"weir/configs"
+	"weir/internal/reference"
 	"weir/internal/server/servertest"
 )
 
@@ -19,6 +20,7 @@ func weir(args ...string) (status int, stdout, stderr string) {
 }
 
 func TestAuditVerbs(t *testing.T) {
+	reference.Slow(t)
 	path := filepath.Join(t.TempDir(), "weir.db")
 	url := "sqlite:" + path
 	if status, _, errs := weir("audit", "head", "--store", "sqlite:"+filepath.Join(t.TempDir(), "no", "weir.db")); status != exitFailure {

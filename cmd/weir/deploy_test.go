@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"weir/api/admin"
+	"weir/internal/reference"
 	"weir/internal/server/servertest"
 	"weir/router/deployment"
 )
@@ -62,6 +63,7 @@ func TestWaitingShowsTheLastAnswer(t *testing.T) {
 
 // The command line makes, waits for, shows and takes back a deployment.
 func TestDeployVerbs(t *testing.T) {
+	reference.Slow(t)
 	t.Parallel()
 	p := servertest.StartProcess(t, 1024, servertest.Peppered, "--store", "sqlite:"+t.TempDir()+"/weir.db", "--models-dir", t.TempDir())
 	file := filepath.Join(t.TempDir(), "chat.yml")

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	stdflag "flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"weir/configs"
+	"weir/internal/reference"
 	"weir/internal/server/local"
 )
 
@@ -45,6 +47,12 @@ func (w withCosts) Run() int {
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
+		Condition: func(name string) (bool, error) { // beside testscript's own: [quick] skip
+			if name != "quick" {
+				return false, fmt.Errorf("%q is no condition of these scripts, which know quick", name)
+			}
+			return reference.Quick(), nil
+		},
 		Setup: func(e *testscript.Env) error {
 			e.Vars = append(e.Vars, "WEIR_CONFIG=", "STATE_DIRECTORY=", "XDG_STATE_HOME=") // the tester's own must not reach the tests
 			return nil

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"weir/internal/reference"
+
 	"github.com/spf13/pflag"
 )
 
@@ -56,6 +58,7 @@ func TestManualPages(t *testing.T) {
 
 // Help and manual say the same each time: no command registers its flags in an order by chance.
 func TestHelpHasOneOrder(t *testing.T) {
+	reference.Slow(t)
 	first := map[string]string{}
 	for c := range manual(newRoot()) {
 		first[manName(c)] = manPage(c)

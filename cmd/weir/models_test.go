@@ -41,6 +41,7 @@ func defaultFile(t *testing.T) string {
 }
 
 func TestModelsVerbs(t *testing.T) {
+	reference.Slow(t)
 	t.Setenv("WEIR_MODELS_DIR", filepath.Join(t.TempDir(), "models"))
 	state := t.TempDir()
 	t.Setenv("XDG_STATE_HOME", state)

@@ -6,10 +6,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"weir/internal/reference"
 )
 
 // A plan by flags alone, one of a catalogue, and what is refused.
 func TestPlan(t *testing.T) {
+	reference.Slow(t)
 	folder := t.TempDir()
 	catalogue := filepath.Join(folder, "fleet.yml")
 	text := `

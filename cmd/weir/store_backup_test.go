@@ -10,12 +10,14 @@ import (
 	"testing"
 
 	"weir/configs"
+	"weir/internal/reference"
 	"weir/internal/server/servertest"
 	"weir/internal/server/state"
 )
 
 // A store is backed up while its server answers, and restored in another place with the pepper: keys, usage and audit log agree.
 func TestBackupVerbs(t *testing.T) {
+	reference.Slow(t)
 	path := filepath.Join(t.TempDir(), "weir.db")
 	url := "sqlite:" + path
 	key := makeKey(t, url, "open")

@@ -13,6 +13,7 @@ import (
 	"weir/api/apitest"
 	"weir/api/batch"
 	"weir/configs"
+	"weir/internal/reference"
 	"weir/internal/server/servertest"
 )
 
@@ -101,6 +102,7 @@ vllm:kv_cache_usage_perc{engine="0",model_name="m"} 0.25
 
 // weir top looks at an admin listener over TLS, whose authority it is told.
 func TestTopOverTLS(t *testing.T) {
+	reference.Slow(t)
 	p := apitest.NewPKI(t)
 	s := servertest.Start(t, func(c *configs.Config) { c.Server.TLS, c.Server.TLSAdmin = p.Files(), true })
 	var out, errs strings.Builder

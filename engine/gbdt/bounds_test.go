@@ -7,10 +7,12 @@ import (
 
 	"weir/engine/kernel/isa"
 	"weir/internal/guard"
+	"weir/internal/reference"
 )
 
 // Assembly knows no lengths. Each function stays within memory that is just enough for it, and refuses less.
 func TestAssemblyStaysWithinItsMemory(t *testing.T) {
+	reference.Slow(t)
 	for i, s := range shapes {
 		t.Run(s.String(), func(t *testing.T) {
 			e := s.random(rand.New(rand.NewPCG(uint64(i), 9)))

@@ -162,6 +162,7 @@ func TestAPanicEndsThePipeline(t *testing.T) {
 // A row's hidden state has the same bits whichever others are wanted, and rows that are not wanted
 // leave the same keys and values; in blocks on several threads as without. Models take turns with the types of caches, but in long runs.
 func TestRowsThatNoOneWantsChangeNothing(t *testing.T) {
+	reference.Slow(t)
 	all := make([]int, 395)
 	for i := range all {
 		all[i] = i

@@ -13,12 +13,14 @@ import (
 	"weir/engine/kernel/attend"
 	"weir/engine/kernel/isa"
 	"weir/internal/inference"
+	"weir/internal/reference"
 )
 
 // FuzzDamagedModel changes bytes of a model's file: metadata, names, shapes and weights. Most files that come of it are
 // refused. What opens has to generate without a panic, whatever its weights are, with every kernel and cache type,
 // and to give all its blocks back.
 func FuzzDamagedModel(f *testing.F) {
+	reference.Slow(f)
 	models := damageable(f)
 	levels := isa.Levels()
 	for i := range models {

@@ -15,6 +15,7 @@ import (
 	"weir/engine/kernel/attend"
 	"weir/engine/kernel/isa"
 	"weir/internal/inference"
+	"weir/internal/reference"
 	"weir/scheduler"
 )
 
@@ -161,6 +162,7 @@ func oracle(t *testing.T, f tiny, kv attend.KVType, prompt []int32, tokens int) 
 }
 
 func TestGreedyEqualsTheModelRunAgainForEveryToken(t *testing.T) {
+	reference.Slow(t)
 	for _, f := range families {
 		want := oracle(t, f, attend.KVF16, prompt(1, 23), 30)
 		e := start(t, f, Options{})

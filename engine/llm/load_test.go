@@ -10,6 +10,7 @@ import (
 	"weir/engine/gguf"
 	"weir/engine/kernel/attend"
 	"weir/internal/cpu"
+	"weir/internal/reference"
 	"weir/scheduler"
 )
 
@@ -130,6 +131,7 @@ func TestACacheBeyondTheMachineIsRefusedBeforeWeightsAreRead(t *testing.T) {
 // One weight that is no number, wherever it is, is found before the first
 // request, at every level, and the tensor is named.
 func TestLoadRefusesWeightsThatAreNoNumbers(t *testing.T) {
+	reference.Slow(t)
 	const nan, inf = 0x7e00, 0x7c00 // in half precision
 	for _, typ := range []gguf.Type{gguf.TypeF32, gguf.TypeF16, gguf.TypeQ8_0} {
 		for _, name := range []string{

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"weir/internal/inference"
+	"weir/internal/reference"
 	"weir/scheduler"
 	"weir/scheduler/admission"
 )
@@ -148,6 +149,7 @@ func TestBatchGivesWayInAFullQueue(t *testing.T) {
 // Submit refuses a first token that is due long before the queue's turn comes, and
 // says when to try again.
 func TestSubmitRefusesADeadlineThatCannotBeMet(t *testing.T) {
+	reference.Slow(t)
 	e := start(t, families[0], Options{Scheduler: scheduler.Config{MaxSeqs: 1}})
 	var streams []*inference.Stream
 	fill := func() { // however fast the machine is, there is a queue

@@ -15,6 +15,7 @@ import (
 	"weir/engine/kernel/pool"
 	"weir/internal/defaultmodel"
 	"weir/internal/inference"
+	"weir/internal/reference"
 	"weir/scheduler"
 	"weir/scheduler/admission"
 )
@@ -77,6 +78,7 @@ func sameBits(a, b answer) error {
 // Engines that step in turns on one pool give the bits that each gives alone,
 // while one more engine comes and goes beside them, and one has steps that panic.
 func TestEnginesOnOnePoolAnswerAsAlone(t *testing.T) {
+	reference.Slow(t)
 	options := Options{Threads: 3, BlockTokens: 16, KVBlocks: 200, Scheduler: scheduler.Config{PrefillChunk: 32}}
 	var alone [][]answer
 	for i, f := range families {

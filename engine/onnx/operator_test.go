@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"weir/internal/reference"
 )
 
 // operatorBounds are those of single operators, by name; what is not listed is equal
@@ -41,6 +43,7 @@ var operatorBounds = map[string]bound{
 const quantile = "the approximation of the quantile cancels digits of its float32 logarithm"
 
 func TestOperatorsEqualONNXRuntime(t *testing.T) {
+	reference.Slow(t)
 	archive, err := zip.OpenReader(filepath.Join("testdata", "operators.zip"))
 	if err != nil {
 		t.Fatal(err)

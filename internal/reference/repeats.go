@@ -23,11 +23,14 @@ func Repeats(short, plain, long int) int {
 	}
 }
 
-// Slow ends a test that takes seconds where only quick tests are asked for: with -short, except under the race detector,
-// whose run in CI is short, too, and has to meet what runs at the same time.
+// Quick reports whether only quick tests are asked for: with -short, except under the race detector, whose run in CI is
+// short, too, and has to meet what runs at the same time.
+func Quick() bool { return testing.Short() && !raced }
+
+// Slow ends a test that is slow where only quick tests are asked for.
 func Slow(t testing.TB) {
 	t.Helper()
-	if testing.Short() && !raced {
+	if Quick() {
 		t.Skip("slow: it runs without -short, and under the race detector")
 	}
 }

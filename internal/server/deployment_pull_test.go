@@ -105,9 +105,9 @@ func registryOf(t *testing.T, g *servertest.Gate) (name, digest string) {
 // A version comes to three servers from an OCI registry, and from Hugging Face's hub, by one call. Two of them are killed amid their
 // pulls; after their start all have the same version, whose digest they have compared, and what was pulled before is not pulled again.
 func TestDeploymentsOfRegistriesAndHubs(t *testing.T) {
+	reference.Slow(t)
 	t.Parallel()
 	t.Run("OCI registry", func(t *testing.T) {
-		reference.Slow(t)
 		g := servertest.NewGate(t)
 		name, digest := registryOf(t, g)
 		killedAmidPulls(t, g, name, digest)

@@ -14,6 +14,7 @@ import (
 	"weir/api/admin"
 	"weir/configs"
 	"weir/internal/defaultmodel"
+	"weir/internal/reference"
 	"weir/internal/server/servertest"
 	"weir/router/deployment"
 )
@@ -68,6 +69,7 @@ func scoredBy(s *servertest.Server) string {
 // with another record of a version, nor one that drops the version. That it is dropped is said, and after the end of the deployment the
 // configuration's choice answers.
 func TestReloadsUnderADeployment(t *testing.T) {
+	reference.Slow(t)
 	t.Parallel()
 	path := treeFile(t)
 	var from servertest.Source

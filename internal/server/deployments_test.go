@@ -153,13 +153,13 @@ func TestADeploymentOutlivesServers(t *testing.T) {
 // Many deployments at once, of names of their own and of one name, over two servers on PostgreSQL and on one with SQLite: each call is
 // taken, the calls for one name come one after another, and the servers end with the same.
 func TestManyDeploymentsAtOnce(t *testing.T) {
+	reference.Slow(t)
 	t.Parallel()
 	t.Run("sqlite", func(t *testing.T) {
 		t.Parallel()
 		manyDeployments(t, servertest.StartProcess(t, 1024, servertest.Peppered, "--store", "sqlite:"+t.TempDir()+"/weir.db", "--models-dir", t.TempDir()))
 	})
 	t.Run("postgres", func(t *testing.T) {
-		reference.Slow(t)
 		t.Parallel()
 		url := storetest.Postgres(t)
 		manyDeployments(t, servertest.StartProcess(t, 1024, servertest.Peppered, "--store", url, "--models-dir", t.TempDir()), servertest.StartProcess(t, 1024, servertest.Peppered, "--store", url, "--models-dir", t.TempDir()))
@@ -261,6 +261,7 @@ func TestDeploymentsAreChanged(t *testing.T) {
 // A version that the configuration has is served with the resources of a deployment, again and again, and as the configuration
 // has it without any.
 func TestResourcesOfAConfiguredVersion(t *testing.T) {
+	reference.Slow(t)
 	t.Parallel() // most of it is waiting
 	config := filepath.Join(t.TempDir(), "weir.yml")
 	const text = "models:\n  - {name: chat, version: \"1\", path: builtin, kv_cache_memory_bytes: 4MiB}\n  - {name: chat, version: \"2\", path: builtin, load: never, kv_cache_memory_bytes: 4MiB}\n"

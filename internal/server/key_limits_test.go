@@ -18,6 +18,7 @@ import (
 // A key has limits of its own beside its tenant's. They are told of in refusals, changed over HTTP, kept over a restart and
 // a rotation, and shown with what was used.
 func TestLimitsOfKeys(t *testing.T) {
+	reference.Slow(t)
 	t.Parallel() // most of it is waiting
 	url := "sqlite:" + t.TempDir() + "/weir.db"
 	operator := servertest.NewKey(t, url, keychain.Request{Tenant: "ops", Scope: "admin"})
@@ -107,6 +108,7 @@ func TestLimitsOfKeys(t *testing.T) {
 
 // Over two servers of one Redis a key's limit is one limit.
 func TestLimitsOfKeysOverTwoWeirs(t *testing.T) {
+	reference.Slow(t)
 	url := "sqlite:" + t.TempDir() + "/weir.db"
 	key := servertest.NewKey(t, url, keychain.Request{Tenant: "acme", Terms: []byte(`{"limits":{"requests_per_minute":3}}`)})
 	redis := reference.Redis.Get(t)

@@ -112,6 +112,7 @@ func TestPrefixesComeFromAnotherWeir(t *testing.T) {
 
 // A peer whose answer is damaged, cut or never ends costs a request no right answer, and others nothing.
 func TestABadPeerIsComputedAround(t *testing.T) {
+	reference.Slow(t)
 	t.Parallel() // most of it is waiting
 	far, alone := servertest.Start(t, sharing(nil)), servertest.Start(t, sharing(nil))
 	ids := randomIDs(3, 203, 300)

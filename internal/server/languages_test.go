@@ -13,6 +13,7 @@ import (
 	"weir/api/admin"
 	"weir/configs"
 	"weir/internal/defaultmodel"
+	"weir/internal/reference"
 	"weir/internal/server/servertest"
 )
 
@@ -153,6 +154,7 @@ func TestMemoryOfModels(t *testing.T) {
 // from one version, and so with the way back, which reads no file (router/versions tests that).
 // A version that fails its check changes nothing.
 func TestSwitchUnderStreams(t *testing.T) {
+	reference.Slow(t)
 	from := &servertest.Source{}
 	good, other, garbage := configs.BuiltinPath, modelFile(t, "other", 1), modelFile(t, "garbage", 200_000)
 	check := configs.ModelCheck{Prompt: "Hello"}

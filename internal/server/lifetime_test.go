@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/reference"
+
 	"go.uber.org/goleak"
 )
 
@@ -59,6 +61,7 @@ func (w *writes) String() string {
 // A server whose context ends while its models are loaded, or before, ends whole: nothing of the loading goes on beside the closing, and no hook is told
 // that it serves.
 func TestServersThatEndWhileTheyLoad(t *testing.T) {
+	reference.Slow(t)
 	defer goleak.VerifyNone(t, append(lasting, goleak.IgnoreCurrent())...)
 	for _, at := range []string{"", "listening", "classical model"} {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -139,6 +142,7 @@ func TestServersRunOnce(t *testing.T) {
 
 // Close ends a server that runs: its streams end with an error, Run returns, and the port is free. Another server of the process goes on.
 func TestCloseEndsARun(t *testing.T) {
+	reference.Slow(t)
 	defer goleak.VerifyNone(t, append(lasting, goleak.IgnoreCurrent())...)
 	client := &http.Client{Transport: &http.Transport{}}
 	defer client.CloseIdleConnections()

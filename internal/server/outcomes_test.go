@@ -15,17 +15,13 @@ import (
 // What comes of an answer of server A may be told to server B, also while A is dead after kill -9: A counts it once, for the arm that
 // answered.
 func TestOutcomesReachTheServerThatAnswered(t *testing.T) {
+	reference.Slow(t)
 	t.Parallel()
 	for name, url := range map[string]func(t *testing.T) string{
 		"sqlite":   func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "weir.db") },
 		"postgres": func(t *testing.T) string { return storetest.Postgres(t) },
 	} {
-		t.Run(name, func(t *testing.T) {
-			if name != "sqlite" {
-				reference.Slow(t)
-			}
-			testOutcomesReach(t, url(t))
-		})
+		t.Run(name, func(t *testing.T) { testOutcomesReach(t, url(t)) })
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"weir/api/tenant"
 	"weir/configs"
+	"weir/internal/reference"
 	"weir/internal/server/keychain"
 	"weir/internal/server/servertest"
 	"weir/internal/server/state"
@@ -42,6 +43,7 @@ func keyed(s *servertest.Server, key, id, body string) string {
 // Everything that a tenant asks and is answered lies encrypted on the disk, while the server runs and afterwards; once
 // the tenant is forgotten, nothing of it can be read.
 func TestNothingLiesOnTheDiskInClear(t *testing.T) {
+	reference.Slow(t)
 	t.Parallel() // most of it is waiting
 	folder := t.TempDir()
 	url := "sqlite:" + filepath.Join(folder, "weir.db")

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/reference"
 	"weir/internal/server/keychain"
 	"weir/internal/server/servertest"
 )
@@ -109,6 +110,7 @@ func (k *streamKind) take(ctx context.Context, api, key, prompt string) (events 
 // TestTheLedgerAgreesWithClients: 1000 streams of ten kinds, a fifth of which are cut, by their clients or by their servers:
 // what the ledger of a router has is what the clients have counted, to the token where servers tell usage.
 func TestTheLedgerAgreesWithClients(t *testing.T) {
+	reference.Slow(t)
 	each := 100
 	if testing.Short() {
 		each = 10

@@ -17,6 +17,7 @@ import (
 	"weir/api/tenant"
 	"weir/configs"
 	"weir/internal/defaultmodel"
+	"weir/internal/reference"
 	"weir/internal/server/keychain"
 	"weir/internal/server/servertest"
 	"weir/router/fleet"
@@ -63,6 +64,7 @@ func residents(c *configs.Config, region string, regions ...string) {
 // A tenant's data stays in its regions: whatever it asks for, by whichever API, in a batch, as a copy for a rollout or where a model
 // falls back, no replica elsewhere gets a byte of it, and the tenant is told why.
 func TestDataStaysInItsRegions(t *testing.T) {
+	reference.Slow(t)
 	t.Parallel() // most of it is waiting
 	home := servertest.Start(t, nil)
 	far, strayed, got := abroad(t, home.API)

@@ -34,6 +34,7 @@ func twoFleets(t *testing.T, bad *atomic.Bool, how int, gates string) *servertes
 
 // A candidate whose streams die after their first event is taken back after a few. Who had such a stream is told that it is broken.
 func TestACandidateThatDiesInStreams(t *testing.T) {
+	reference.Slow(t)
 	bad := new(atomic.Bool)
 	s := twoFleets(t, bad, cutStream, `"ttft_ratio": -1, "itl_ratio": -1, "p99_ratio": -1`)
 	for n := range 60 {

@@ -68,6 +68,7 @@ func deeper(t *testing.T, path string, times int) string {
 // harmed. A part of a tiny model's computing time is the same for any depth; and with users the dearer version of a larger one has more
 // requests at once, which makes its tokens cheaper, so that its gaps tell it and not its computing.
 func TestCorrectAtTwiceTheComputing(t *testing.T) {
+	reference.Slow(t)
 	t.Run("tiny", func(t *testing.T) {
 		testTwiceTheComputing(t, filepath.Join(reference.Path(t, "testdata/stories"), "stories260K.gguf"), 6, "itl_ratio")
 	})
@@ -129,6 +130,7 @@ func testTwiceTheComputing(t *testing.T, model string, times int, off string) {
 
 // A version that other processes compute, which says the same at twice the price, is taken back for it, and none of its users is harmed.
 func TestCorrectAtTwiceThePrice(t *testing.T) {
+	reference.Slow(t)
 	stable, dear := servertest.StartProcess(t, 512), servertest.StartProcess(t, 512)
 	s := servertest.Start(t, func(c *configs.Config) {
 		c.Store.URL = "sqlite:" + t.TempDir() + "/weir.db"

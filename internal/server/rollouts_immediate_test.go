@@ -99,6 +99,7 @@ func bagOfWords(seed byte) func(text string) []float64 {
 
 // Vectors that have nothing to do with their texts do not take over at once, and those of another model do.
 func TestGarbageVectorsDoNotTakeOver(t *testing.T) {
+	reference.Slow(t)
 	alike := func(string) []float64 { return bagOfWords(1)("all") }
 	random := func(text string) []float64 { return bagOfWords(2)(strings.ReplaceAll(text, " ", "_")) }
 	zeros := func(string) []float64 { return make([]float64, vectorWidth) }

@@ -125,6 +125,7 @@ func garbledModel(t *testing.T) string {
 // A version that writes garbage is taken back by what its copies say, before any client
 // gets it; one that refuses much of what it gets, by the answers to clients.
 func TestBadVersionsAreRolledBack(t *testing.T) {
+	reference.Slow(t)
 	t.Parallel() // most of it is waiting
 	s := servertest.Start(t, records(
 		record("chat", configs.BuiltinPath, func(m *configs.ServedModel) { m.Version = "1" }),
@@ -166,6 +167,7 @@ func TestBadVersionsAreRolledBack(t *testing.T) {
 // A classical candidate that is worse is taken back, and a good one stays the default
 // after its promotion. Requests that name a version get it whatever happens.
 func TestRolloutOfAClassicalModel(t *testing.T) {
+	reference.Slow(t)
 	t.Parallel() // most of it is waiting
 	model, _ := defaultmodel.Iris()
 	path := filepath.Join(t.TempDir(), "iris.json")

@@ -11,6 +11,7 @@ import (
 
 	"weir/configs"
 	"weir/internal/defaultmodel"
+	"weir/internal/reference"
 	"weir/internal/server/servertest"
 	"weir/router/fleet"
 )
@@ -84,6 +85,7 @@ func TestRoute(t *testing.T) {
 
 // A replica that drains gets no new requests, and ends its streams.
 func TestRouteAroundADrainingReplica(t *testing.T) {
+	reference.Slow(t)
 	a, b := servertest.Start(t, nil), servertest.Start(t, nil)
 	r := servertest.Start(t, routedTo("round_robin", a.API, b.API))
 	var open *http.Response

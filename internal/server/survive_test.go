@@ -69,6 +69,7 @@ func alive(p *servertest.Process) {
 }
 
 func TestMoreConnectionsThanDescriptors(t *testing.T) {
+	reference.Slow(t)
 	p := servertest.StartProcess(t, 96)
 	whole := beginStream(p)
 	end := flood(p, 400)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/reference"
 	"weir/internal/store/storetest"
 
 	"weir/internal/server/servertest"
@@ -17,10 +18,8 @@ import (
 // Three servers on one store, of which one at a time is killed, or stopped for longer than its keys are its own, amid requests under keys that
 // clients ask again at any server: each key has one whole answer, which everybody reads who reads one.
 func TestAKeyHasOneAnswerWhateverDies(t *testing.T) {
-	requests, faults := 60, 6
-	if testing.Short() {
-		requests, faults = 12, 2
-	}
+	reference.Slow(t)
+	const requests, faults = 60, 6
 	t.Parallel()
 	url := storetest.Postgres(t)
 	start := func() *servertest.Process {

@@ -10,6 +10,7 @@ import (
 	"weir/api/admin"
 	"weir/api/tenant"
 	"weir/configs"
+	"weir/internal/reference"
 	"weir/internal/server/keychain"
 	"weir/internal/server/servertest"
 )
@@ -137,6 +138,7 @@ func checkControlAudit(t *testing.T, url string) {
 // Where the configuration lists no tenant, a tenant that is made by the API does not lock out the others; the command line
 // makes keys for it.
 func TestTenantsByAPIDoNotCloseAServer(t *testing.T) {
+	reference.Slow(t)
 	t.Parallel() // most of it is waiting
 	url := "sqlite:" + t.TempDir() + "/weir.db"
 	s := servertest.Start(t, func(c *configs.Config) { c.Store.URL = url })

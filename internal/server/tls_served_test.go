@@ -15,6 +15,7 @@ import (
 	"weir/api/apitest"
 	"weir/api/tenant"
 	"weir/configs"
+	"weir/internal/reference"
 	"weir/internal/server/servertest"
 )
 
@@ -47,6 +48,7 @@ func call(t *testing.T, client *http.Client, url, key, body string) (status int,
 // Who calls over TLS: by a tenant's certificate, by a key, with or without another
 // certificate; small and large bodies alike.
 func TestClientCertificatesAreCallers(t *testing.T) {
+	reference.Slow(t)
 	t.Parallel() // most of it is waiting
 	p := apitest.NewPKI(t)
 	p.Issue("acme", "acme")

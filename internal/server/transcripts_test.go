@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"weir/configs"
+	"weir/internal/reference"
 	"weir/internal/server/keychain"
 	"weir/internal/server/servertest"
 	"weir/internal/server/state"
@@ -115,6 +116,7 @@ func keptOf(t *testing.T, url, name string) (kept []transcript.Record) {
 // Prompts of a tenant that agreed are kept scrubbed, shown, and deleted with all else
 // but the usage.
 func TestPromptsAreKeptWithConsentAndForgotten(t *testing.T) {
+	reference.Slow(t)
 	folder := t.TempDir()
 	url := "sqlite:" + filepath.Join(folder, "weir.db")
 	key, operator := servertest.NewKey(t, url, keychain.Request{Tenant: "open"}), servertest.NewKey(t, url, keychain.Request{Tenant: "ops", Scope: "admin"})

@@ -226,6 +226,7 @@ func checkClaims(t *testing.T, s *Store, begun map[string]bool) {
 // Processes that start at once on a new file: each gets it, though the step that sets
 // up a file does not wait for others by itself.
 func TestProcessesStartAtOnce(t *testing.T) {
+	reference.Slow(t)
 	storetest.Each(t, func(t *testing.T, url string) {
 		var wait sync.WaitGroup
 		for range 6 {

@@ -16,6 +16,7 @@ import (
 	"weir/api/conversation"
 	"weir/api/replay"
 	"weir/internal/envelope"
+	"weir/internal/reference"
 	"weir/internal/store"
 	"weir/internal/store/storetest"
 	"weir/telemetry/transcript"
@@ -331,6 +332,7 @@ func TestClearRowsAreEncrypted(t *testing.T) {
 
 // A tenant's key is rotated while it is used; the old one stays as long as something needs it.
 func TestDataKeysAreRotatedWhileTheyAreUsed(t *testing.T) {
+	reference.Slow(t)
 	eachSealed(t, func(t *testing.T, url string, keys store.Keys) {
 		s := openStore(t, url, opts{Keys: keys})
 		keepEverything(t, s, "acme")

@@ -191,6 +191,7 @@ func with(change func(*traffic)) traffic {
 // A worse candidate is taken back by itself within a minute of its first bad answer, and
 // harms few; a good one is promoted through all steps, whatever the luck.
 func TestScenarios(t *testing.T) {
+	reference.Slow(t)
 	const perSecond = 100
 	seeds := uint64(reference.Repeats(1, 5, 20)) //nolint:gosec // few
 	for _, c := range []struct {

@@ -67,6 +67,7 @@ func TestFamiliesOfPublishedTemplates(t *testing.T) {
 // TestCallsComeBackFromPublishedTemplates renders histories with calls through every published template that writes them, and parses
 // what the template wrote.
 func TestCallsComeBackFromPublishedTemplates(t *testing.T) {
+	reference.Slow(t)
 	const tools = `[{"type":"function","function":{"name":"get_weather","description":"Weather.","parameters":{"type":"object","properties":{
 		"city":{"type":"string","description":"c"},"days":{"type":"integer","description":"d"},"exact":{"type":"boolean","description":"e"},
 		"near":{"type":"array","items":{"type":"string"},"description":"n"}},"required":["city"]}}}]`

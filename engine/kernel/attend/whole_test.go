@@ -96,6 +96,7 @@ func TestRowsThatSeeTheWholeTextEqualTheDefinition(t *testing.T) {
 }
 
 func TestATextsAttentionDoesNotDependOnItsCompany(t *testing.T) {
+	reference.Slow(t)
 	lengths := []int{33, 5, 700, 64, 1}
 	shape := headShape{32, 4, 1}
 	for _, level := range isa.Levels() {
@@ -122,6 +123,7 @@ func TestATextsAttentionDoesNotDependOnItsCompany(t *testing.T) {
 
 // Scores that fall with the distance, in both directions and for a row that sees those before.
 func TestScoresFallWithDistance(t *testing.T) {
+	reference.Slow(t)
 	shape := headShape{16, 2, 2}
 	kv := newKV(t, KVF32, 16, 60, shape.kvHeads, shape.dim)
 	x := newTexts(rand.New(rand.NewPCG(8, 1)), kv, shape, []int{1, 35, 530})

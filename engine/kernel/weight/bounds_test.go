@@ -9,10 +9,12 @@ import (
 
 	"weir/engine/kernel/isa"
 	"weir/internal/guard"
+	"weir/internal/reference"
 )
 
 // Assembly knows no lengths. Each function stays within memory that is just enough for it, and refuses less.
 func TestAssemblyStaysWithinItsMemory(t *testing.T) {
+	reference.Slow(t)
 	const tiles, cols = 4, 512
 	for _, typ := range tiledTypes() {
 		t.Run(typ.String(), func(t *testing.T) {

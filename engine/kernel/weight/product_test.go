@@ -249,6 +249,7 @@ func compareProduct(t *testing.T, c *multiplier, m *Matrix, x, bias, before []fl
 // TestProductsHoldAtTheExtremes multiplies codes and scales that are all the same
 // bits with activations of the largest magnitude: no partial sum may overflow.
 func TestProductsHoldAtTheExtremes(t *testing.T) {
+	reference.Slow(t)
 	fills := []byte{0x00, 0xff, 0x80, 0x0f, 0x20, 0x7f, 0x88, 0xf0}
 	if testing.Short() {
 		fills = fills[:3]
