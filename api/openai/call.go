@@ -14,9 +14,9 @@ import (
 	"weir/api/edge"
 	"weir/api/openai/job"
 	"weir/api/openai/jsonbody"
+	"weir/api/openai/limiter"
 	"weir/api/openai/models"
 	"weir/api/openai/priority"
-	"weir/api/openai/turnstile"
 	"weir/api/tenant"
 	"weir/router"
 )
@@ -34,7 +34,7 @@ type call struct {
 	caller   tenant.Caller
 	arrived  time.Time
 	trace    edge.Trace
-	turn     *turnstile.Turn // to read a long body; nil for a short one
+	permit   *limiter.Permit // to read a long body; nil for a short one
 	beside   time.Duration   // of processors, that the request took beside the engine
 	started  bool            // OnRequestStart was called, or would have been
 
@@ -75,7 +75,7 @@ func (c *call) Describe(fault *api.Error, r *edge.Refusal) {
 // End implements edge.Call.
 func (c *call) End() {
 	c.lease.release()
-	c.endTurn()
+	c.releasePermit()
 }
 
 // name is what the client calls the request: its header x-request-id, or else
@@ -93,20 +93,20 @@ func (c *call) name(own string) string {
 	return name
 }
 
-// body takes the request's JSON object apart. Where it needs a turn the call has one from here on.
+// body takes the request's JSON object apart. Where it needs a permit the call has one from here on.
 func (c *call) body() (*job.Body, *api.Error) {
 	if err := checkContent(&c.ctx.Request.Header); err != nil {
 		return nil, err
 	}
 	body := c.ctx.PostBody()
-	if c.server.turns.Needed(len(body)) {
-		if fault := c.takeTurn(); fault != nil {
+	if c.server.limiter.Needed(len(body)) {
+		if fault := c.acquirePermit(); fault != nil {
 			return nil, fault
 		}
 	}
 	o, fault := job.ReadBody(body, c.server.config.Strict)
 	if fault == nil {
-		o.Turn = c.turn
+		o.Permit = c.permit
 	}
 	return o, fault
 }
@@ -120,16 +120,16 @@ func (c *call) question() (*job.Body, *api.Error) {
 	return o, fault
 }
 
-// takeTurn waits for a turn.
-func (c *call) takeTurn() (fault *api.Error) {
-	c.turn, fault = c.server.turns.Take(c.gone(), c.caller.Tenant.Name)
+// acquirePermit waits for a permit.
+func (c *call) acquirePermit() (fault *api.Error) {
+	c.permit, fault = c.server.limiter.Acquire(c.gone(), c.caller.Tenant.Name)
 	return fault
 }
 
-// endTurn gives the call's turn back, if it has one.
-func (c *call) endTurn() {
-	c.turn.End()
-	c.turn = nil
+// releasePermit gives the call's permit back, if it has one.
+func (c *call) releasePermit() {
+	c.permit.Release()
+	c.permit = nil
 }
 
 // header is the value of a request's header, without blanks around it.

@@ -48,13 +48,13 @@ func (mod *moderator) classify(p *moderation.Policy, texts []string, reports []*
 	return blocked, nil
 }
 
-// scored asks a classifier's model. The call's turn is others' meanwhile.
+// scored asks a classifier's model. The call's permit is others' meanwhile.
 func (mod *moderator) scored(k *moderation.ClassifierSpec, texts []string) (scores []float64, fault *api.Error) {
-	had := mod.turn != nil
-	mod.endTurn()
+	had := mod.permit != nil
+	mod.releasePermit()
 	defer func() {
 		if had && fault == nil {
-			fault = mod.takeTurn()
+			fault = mod.acquirePermit()
 		}
 	}()
 	set := mod.server.models.Load()

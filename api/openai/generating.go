@@ -136,7 +136,7 @@ func (c *generating) read(m *models.Model, o *job.Body, who *quota.Holder) (*job
 	ended := c.works()
 	j, fault := c.endpoint.read(c.server.config.reader(), o, m)
 	ended()
-	c.endTurn()
+	c.releasePermit()
 	if fault == nil {
 		fault = j.RefuseTokens()
 	}

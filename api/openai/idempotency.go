@@ -8,7 +8,7 @@ import (
 	"weir/api"
 	"weir/api/edge"
 	"weir/api/openai/jsonbody"
-	"weir/api/openai/turnstile"
+	"weir/api/openai/limiter"
 	"weir/api/replay"
 )
 
@@ -96,7 +96,7 @@ func (k *requestKey) mayReplay() bool {
 		return true
 	}
 	body := k.ctx.PostBody()
-	if len(body) > turnstile.FreeBytes { // parsing it needs a turn
+	if len(body) > limiter.FreeBytes { // parsing it needs a permit
 		return false
 	}
 	o, fault := jsonbody.Parse(body, false)

@@ -74,10 +74,10 @@ func (l *lease) take(m *models.Model, o *job.Body, t *priority.Terms, endpoint s
 }
 
 // awaitVersion waits for the held version to be in memory. Meanwhile others have the
-// call's turn.
+// call's permit.
 func (l *lease) awaitVersion(m *models.Model, o *job.Body, t *priority.Terms) (fault *api.Error) {
-	had := l.turn != nil
-	l.endTurn()
+	had := l.permit != nil
+	l.releasePermit()
 	var err error
 	if l.held.Model, err = l.await(l.held.Load, t); err != nil {
 		if fault = l.server.config.Hooks.Interrupted(m.ID, err); fault != nil {
@@ -86,8 +86,8 @@ func (l *lease) awaitVersion(m *models.Model, o *job.Body, t *priority.Terms) (f
 		return edge.Fault(err)
 	}
 	if had {
-		fault = l.takeTurn()
-		o.Turn = l.turn
+		fault = l.acquirePermit()
+		o.Permit = l.permit
 	}
 	return fault
 }

@@ -52,8 +52,8 @@ func (mod *moderator) check(m *models.Model, o *job.Body) *api.Error {
 	}
 	for i := range r.texts {
 		t := &r.texts[i]
-		blocked := t.isBlocked(p, mod.report, o.Turn.Continue)
-		if fault := o.Turn.Fault(); fault != nil {
+		blocked := t.isBlocked(p, mod.report, o.Permit.Continue)
+		if fault := o.Permit.Fault(); fault != nil {
 			return fault
 		}
 		if blocked {
@@ -74,7 +74,7 @@ func (mod *moderator) checkByModels(m *models.Model, o *job.Body, texts []inputT
 		list[i], reports[i] = strings.Join(texts[i].parts, "\n"), mod.report
 	}
 	blocked, fault := mod.classify(m.Policy, list, reports, true, nil)
-	o.Turn = mod.turn
+	o.Permit = mod.permit
 	switch {
 	case fault != nil:
 		return fault

@@ -57,8 +57,8 @@ func serveModerations(c *call) *api.Error {
 	results, reports := make([]moderationJSON, len(texts)), make([]*moderation.Report, len(texts))
 	for i, text := range texts {
 		reports[i] = &moderation.Report{}
-		p.Classify(text, reports[i], o.Turn.Continue)
-		if fault := o.Turn.Fault(); fault != nil {
+		p.Classify(text, reports[i], o.Permit.Continue)
+		if fault := o.Permit.Fault(); fault != nil {
 			return fault
 		}
 	}

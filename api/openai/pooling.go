@@ -78,7 +78,7 @@ func (c *pool) answerBy(o *job.Body) *api.Error {
 		return fault
 	}
 	p, fault := e.read(c.server.config.pooling(), o, m)
-	c.endTurn()
+	c.releasePermit()
 	who := c.holder(m)
 	if fault == nil {
 		if err := who.Check(int64(p.Longest()), 0); err != nil {

@@ -33,7 +33,7 @@ func (r *relaying) answer() *api.Error {
 		return fault
 	}
 	r.tokens = r.tokensHere()
-	r.endTurn() // nothing more is tokenised here
+	r.releasePermit() // nothing more is tokenised here
 	warn(r.ctx, r.Asked.Notes)
 	s := r.server
 	if !s.running.Enter() {

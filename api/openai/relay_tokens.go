@@ -30,10 +30,10 @@ func (r *relaying) tokensHere() []int32 {
 		if fault != nil {
 			return nil
 		}
-		ids, _ := r.Asked.Turn.Encode(m, "messages", spans, options)
+		ids, _ := r.Asked.Permit.Encode(m, "messages", spans, options)
 		return ids
 	case relay.PathCompletions:
-		p := prompt.Reader{Field: "prompt", Most: 1, Model: m, Turn: r.Asked.Turn, Notes: own.Notes}
+		p := prompt.Reader{Field: "prompt", Most: 1, Model: m, Permit: r.Asked.Permit, Notes: own.Notes}
 		p.ReadSuffix(own, &fault)
 		p.Options.AddSpecial = own.Flag("add_special_tokens", true, &fault)
 		p.Options.ParseSpecial = own.Flag("parse_special", r.server.config.ParseSpecial, &fault)

@@ -10,10 +10,10 @@ import (
 	"weir/api/meter"
 	"weir/api/openai/constraint"
 	"weir/api/openai/generation"
+	"weir/api/openai/limiter"
 	"weir/api/openai/models"
 	"weir/api/openai/relay"
 	"weir/api/openai/stored"
-	"weir/api/openai/turnstile"
 	"weir/api/replay"
 	"weir/api/tenant"
 )
@@ -32,7 +32,7 @@ type Server struct {
 	running   *edge.Running
 	models    atomic.Pointer[models.Set] // nil until SetModels
 	loading   atomic.Pointer[models.LoadProgress]
-	turns     *turnstile.Turnstile
+	limiter   *limiter.Limiter
 	grammars  *constraint.Compiler
 	runner    *generation.Runner
 	relay     *relay.Relay
@@ -66,7 +66,7 @@ func New(c Config) (*Server, error) {
 	}
 	s.responses = stored.New(c.Responses, s.running, c.HeartbeatEvery)
 	s.routes, s.unknown = s.routeTable(), s.other()
-	s.turns = turnstile.New("long prompts wait to be tokenised", s.running.Aborted(), s.busy)
+	s.limiter = limiter.New("long prompts wait to be tokenised", s.running.Aborted(), s.busy)
 	s.reports = make(chan struct{}, reportsAtOnce)
 	s.runner = &generation.Runner{Hooks: &s.config.Hooks, Running: s.running, Estimates: s.estimates,
 		Heartbeat: c.Heartbeat, HeartbeatEvery: c.HeartbeatEvery, ProgressEvery: c.ProgressEvery}

@@ -43,19 +43,19 @@ func (s *Server) Shadow(ctx context.Context, m *models.Model, c *models.Copy) (g
 	if c.Greedy {
 		o.Object = greedyCopy(o.Object)
 	}
-	if s.turns.Needed(len(c.Body)) {
-		turn, fault := s.turns.Take(ctx.Done(), shadows.Name)
+	if s.limiter.Needed(len(c.Body)) {
+		permit, fault := s.limiter.Acquire(ctx.Done(), shadows.Name)
 		if fault != nil {
 			return generation.Shadowed{}, fault
 		}
-		o.Turn = turn
+		o.Permit = permit
 	}
 	if m.Upstream != nil {
-		o.Turn.End()
+		o.Permit.Release()
 		return s.shadowElsewhere(ctx, e, m, o, c.Residency)
 	}
 	j, fault := e.read(s.config.reader(), o, m)
-	o.Turn.End()
+	o.Permit.Release()
 	if fault != nil {
 		return generation.Shadowed{}, fault
 	}

@@ -120,7 +120,7 @@ func (c *tokenizing) encodePrompt(fault **api.Error) []int32 {
 	if *fault != nil {
 		return nil
 	}
-	ids, err := c.turn.Encode(m, "prompt", []tokenizer.Span{{Text: text, Control: e.ParseSpecial}}, e)
+	ids, err := c.permit.Encode(m, "prompt", []tokenizer.Span{{Text: text, Control: e.ParseSpecial}}, e)
 	jsonbody.Keep(fault, err)
 	return ids
 }
@@ -148,7 +148,7 @@ func (c *tokenizing) renderChat(o *job.Body, fault **api.Error) (text string, id
 	if err != nil {
 		return "", nil, err
 	}
-	if ids, *fault = c.turn.Encode(m, "messages", spans, tokenizer.EncodeOptions{AddSpecial: special}); *fault != nil {
+	if ids, *fault = c.permit.Encode(m, "messages", spans, tokenizer.EncodeOptions{AddSpecial: special}); *fault != nil {
 		return "", nil, *fault
 	}
 	return chat.Text(spans), ids, nil
@@ -190,8 +190,8 @@ func (c *tokenizing) tokenizeForeign(e *tokenizer.Encoding) (fault *api.Error) {
 	if fault != nil {
 		return fault
 	}
-	ids, err := e.AppendEncode([]int32{}, text, c.turn.Options(tokenizer.EncodeOptions{}))
-	if fault := c.turn.Fault(); fault != nil {
+	ids, err := e.AppendEncode([]int32{}, text, c.permit.Options(tokenizer.EncodeOptions{}))
+	if fault := c.permit.Fault(); fault != nil {
 		return fault
 	}
 	if err != nil {

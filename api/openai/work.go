@@ -9,10 +9,10 @@ import (
 // What a request takes of the processors beside the engine counts as its tenant's compute time: reading its prompt with
 // template and tokens, compiling its format, and what endpoints such as /tokenize are for.
 
-// works measures such work until the function that it returns is called; what the call's turn waits and rests is left out.
+// works measures such work until the function that it returns is called; what the call waits and rests for its permit is left out.
 func (c *call) works() (ended func()) {
-	began, away := time.Now(), c.turn.Away()
-	return func() { c.beside += time.Since(began) - (c.turn.Away() - away) }
+	began, away := time.Now(), c.permit.Away()
+	return func() { c.beside += time.Since(began) - (c.permit.Away() - away) }
 }
 
 // tellWork reports the work.

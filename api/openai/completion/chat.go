@@ -155,7 +155,7 @@ func (r Reader) ReadChat(o *job.Body, m *models.Model) (*job.Job, *api.Error) {
 	if p.Truncate == 0 {
 		options.Limit = m.CountedLimit()
 	}
-	ids, fault := o.Turn.Encode(m, "messages", spans, options)
+	ids, fault := o.Permit.Encode(m, "messages", spans, options)
 	if fault != nil {
 		return nil, fault
 	}

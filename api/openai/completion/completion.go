@@ -24,7 +24,7 @@ func (r Reader) ReadCompletion(o *job.Body, m *models.Model) (*job.Job, *api.Err
 	j.Echo = o.Flag("echo", false, &fault)
 	readCompletionLogprobs(j, o.Object, &fault)
 	prompts := prompt.Reader{Field: "prompt", TooMany: "with this n, and each choice counts as a request; send fewer at once, or raise --max-choices",
-		Model: m, Turn: o.Turn, Notes: o.Notes}
+		Model: m, Permit: o.Permit, Notes: o.Notes}
 	readSuffix(&prompts, j, o.Object, &fault)
 	prompts.Options.AddSpecial = o.Flag("add_special_tokens", true, &fault)
 	prompts.Options.ParseSpecial = o.Flag("parse_special", r.ParseSpecial, &fault)

@@ -6,7 +6,7 @@ import (
 
 	"weir/api"
 	"weir/api/edge"
-	"weir/api/openai/turnstile"
+	"weir/api/openai/limiter"
 	"weir/api/replay"
 	"weir/internal/semaphore"
 	"weir/internal/work"
@@ -82,7 +82,7 @@ func (p *compiling) take() *api.Error {
 	var err error
 	switch p.permit, err = p.from.permits.Acquire(p.done, p.tenant); {
 	case errors.Is(err, semaphore.ErrFull):
-		return turnstile.Busy("too many grammars wait to be compiled; retry later")
+		return limiter.Busy("too many grammars wait to be compiled; retry later")
 	case err != nil:
 		return p.ended()
 	}
@@ -107,7 +107,7 @@ func (p *compiling) ended() *api.Error {
 	case <-p.from.aborted:
 		return edge.ShuttingDown()
 	default:
-		return turnstile.Busy("too many grammars are compiled at this time, and the request waited too long for its turn; retry later")
+		return limiter.Busy("too many grammars are compiled at this time, and the request waited too long for its turn; retry later")
 	}
 }
 

@@ -5,13 +5,13 @@ import (
 
 	"weir/api"
 	"weir/api/openai/jsonbody"
-	"weir/api/openai/turnstile"
+	"weir/api/openai/limiter"
 )
 
 // Body is the object of a whole request body, with what its reading needs.
 type Body struct {
 	*jsonbody.Object
-	Turn *turnstile.Turn // nil for a short body
+	Permit *limiter.Permit // nil for a short body
 
 	// Requests of /v1/responses have these.
 	KeepsResponses bool              // the server does

@@ -113,7 +113,7 @@ func (r *textReader) inner(s *scoring, documents bool) ([]innerText, *api.Error)
 		if text == "" {
 			return nil, prompt.EmptyText(s.path(documents, i))
 		}
-		ids, fault := r.turn.Tokenise(r.model, []tokenizer.Span{{Text: text}}, tokenizer.EncodeOptions{Limit: r.limit()})
+		ids, fault := r.permit.Tokenise(r.model, []tokenizer.Span{{Text: text}}, tokenizer.EncodeOptions{Limit: r.limit()})
 		if fault != nil {
 			return nil, fault
 		}
@@ -189,7 +189,7 @@ func (r *textReader) noRoom(path string, tokens int) *api.Error {
 func (r *textReader) rendered(path string, query, document innerText) ([]inference.TokenID, *api.Error) {
 	text, rest := document.text, len(document.ids)
 	for {
-		ids, fault := r.turn.Tokenise(r.model, spansOf(r.model.Pooler.PairTemplate, query.text, text), tokenizer.EncodeOptions{})
+		ids, fault := r.permit.Tokenise(r.model, spansOf(r.model.Pooler.PairTemplate, query.text, text), tokenizer.EncodeOptions{})
 		over := len(ids) - r.keep
 		switch {
 		case fault != nil || r.keep == 0 || over <= 0:

@@ -7,10 +7,10 @@ import (
 	"weir/api"
 	"weir/api/openai/job"
 	"weir/api/openai/jsonbody"
+	"weir/api/openai/limiter"
 	"weir/api/openai/models"
 	"weir/api/openai/params"
 	"weir/api/openai/prompt"
-	"weir/api/openai/turnstile"
 	"weir/internal/inference"
 	"weir/tokenizer"
 )
@@ -23,9 +23,9 @@ const (
 
 // textReader reads the texts of a request to a pooling model.
 type textReader struct {
-	model *models.Model
-	turn  *turnstile.Turn
-	field string // where the texts are that are read now
+	model  *models.Model
+	permit *limiter.Permit
+	field  string // where the texts are that are read now
 
 	around   []inference.TokenID // what the vocabulary puts around a text
 	before   int                 // of these, tokens that come first
@@ -44,7 +44,7 @@ func newTextReader(o *job.Body, m *models.Model, fault **api.Error) *textReader 
 
 // newWholeReader gives a reader that refuses texts which are too long.
 func newWholeReader(o *job.Body, m *models.Model) *textReader {
-	r := &textReader{model: m, turn: o.Turn, around: m.Around(), wayOut: cutPrompts}
+	r := &textReader{model: m, permit: o.Permit, around: m.Around(), wayOut: cutPrompts}
 	if m.Tokenizer.AddsBOS() {
 		r.before = min(1, len(r.around))
 	}
@@ -86,7 +86,7 @@ func readKeepsEnd(o *jsonbody.Object, name string, fault **api.Error) bool {
 func (r *textReader) prompts(field string, n *jsonbody.Notes) *prompt.Reader {
 	r.field = field
 	return &prompt.Reader{
-		Field: field, Most: MaxPooledTexts, TooMany: "; send fewer at once", Model: r.model, Turn: r.turn, Notes: n, Fit: r.fit,
+		Field: field, Most: MaxPooledTexts, TooMany: "; send fewer at once", Model: r.model, Permit: r.permit, Notes: n, Fit: r.fit,
 		Options: tokenizer.EncodeOptions{Limit: r.limit()},
 	}
 }

@@ -7,9 +7,9 @@ import (
 	"weir/api"
 	"weir/api/openai/job"
 	"weir/api/openai/jsonbody"
+	"weir/api/openai/limiter"
 	"weir/api/openai/models"
 	"weir/api/openai/params"
-	"weir/api/openai/turnstile"
 	"weir/tokenizer"
 )
 
@@ -25,7 +25,7 @@ type Reader struct {
 	Options tokenizer.EncodeOptions
 	Prefix  string // of each text
 	Suffix  string // the text behind what the answer fills in; "" is none
-	Turn    *turnstile.Turn
+	Permit  *limiter.Permit
 	Notes   *jsonbody.Notes
 
 	// Fit makes the ids of a prompt fit the context, or refuses them; more than
@@ -121,9 +121,9 @@ func (r *Reader) encode(path string, spans []tokenizer.Span) ([]int32, *api.Erro
 	if r.Fit == nil {
 		o := r.Options
 		o.AddSpecial = o.AddSpecial && r.Suffix == ""
-		return r.Turn.Encode(r.Model, r.Field, spans, o)
+		return r.Permit.Encode(r.Model, r.Field, spans, o)
 	}
-	ids, err := r.Turn.Tokenise(r.Model, spans, r.Options)
+	ids, err := r.Permit.Tokenise(r.Model, spans, r.Options)
 	if err != nil {
 		return nil, err
 	}

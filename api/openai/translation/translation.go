@@ -44,7 +44,7 @@ type Renamed struct{ Chat, Client string }
 // New begins the translation of a request whose conversation stands in the field list, and whose results name their call by id.
 func New(o *job.Body, list, id string, names ...Renamed) *Translation {
 	w := &Translation{list: list, CallID: id, names: names, written: map[string]bool{"messages": true}}
-	w.Chat = job.Body{Object: &jsonbody.Object{Notes: o.Notes.Renamed(w.clientPath)}, Turn: o.Turn}
+	w.Chat = job.Body{Object: &jsonbody.Object{Notes: o.Notes.Renamed(w.clientPath)}, Permit: o.Permit}
 	return w
 }
 

@@ -28,7 +28,7 @@ func (w *Translation) truncated(readChat ReadChat, o *job.Body, m *models.Model)
 	}
 	starts := w.Messages.starts()
 	first := sort.Search(len(starts), func(i int) bool {
-		if goneWrong := o.Turn.Fault(); goneWrong != nil {
+		if goneWrong := o.Permit.Fault(); goneWrong != nil {
 			return true
 		}
 		kept, err := readChat(w.without(&whole, starts[i]).Under(&jsonbody.Notes{Strict: o.Notes.Strict}), m)

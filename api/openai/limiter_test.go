@@ -76,9 +76,9 @@ func TestPromptsOfExactlyTheContext(t *testing.T) {
 	}
 }
 
-// TestTurnsComeBack: whatever happens to a long request, its turn is free
+// TestPermitsComeBack: whatever happens to a long request, its permit is free
 // afterwards.
-func TestTurnsComeBack(t *testing.T) {
+func TestPermitsComeBack(t *testing.T) {
 	r := newRig(t, DefaultConfig(), &fakeBackend{load: 1})
 	defer r.close()
 	long := strings.Repeat("the ", 1<<14)
@@ -99,8 +99,8 @@ func TestTurnsComeBack(t *testing.T) {
 			t.Errorf("%s: %d %.300s", tc.path, status, body)
 		}
 	}
-	if n := r.openai.turns.Taken(); n != 0 {
-		t.Errorf("%d turns are taken after all requests", n)
+	if n := r.openai.limiter.Taken(); n != 0 {
+		t.Errorf("%d permits are taken after all requests", n)
 	}
 }
 
@@ -119,12 +119,12 @@ func TestHangUpEndsTokenising(t *testing.T) {
 	if _, err := conn.Write([]byte(rawRequest("POST", routeTokenize, "", `{"prompt":"`+strings.Repeat("a", 6<<20)+`"}`))); err != nil {
 		t.Fatal(err)
 	}
-	s := r.openai.turns
-	eventually(t, "the turn to be taken", func() bool { return s.Taken() > 0 })
+	s := r.openai.limiter
+	eventually(t, "the permit to be taken", func() bool { return s.Taken() > 0 })
 	time.Sleep(20 * time.Millisecond) // into the work
 	conn.Close()
 	began := time.Now()
-	eventually(t, "the turn to come back", func() bool { return s.Taken() == 0 })
+	eventually(t, "the permit to come back", func() bool { return s.Taken() == 0 })
 	t.Logf("free after %v", time.Since(began))
 }
 

@@ -1,4 +1,4 @@
-package turnstile
+package limiter
 
 import (
 	"runtime"
@@ -10,13 +10,13 @@ import (
 	"weir/api/edge"
 )
 
-func TestTurns(t *testing.T) {
+func TestPermits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		aborted, busy := make(chan struct{}), false
 		s := New("texts wait", aborted, func() bool { return busy })
-		take := func(gone <-chan struct{}) *Turn {
+		take := func(gone <-chan struct{}) *Permit {
 			t.Helper()
-			first, fault := s.Take(gone, "a")
+			first, fault := s.Acquire(gone, "a")
 			if fault != nil {
 				t.Fatal(fault.Message)
 			}
@@ -25,26 +25,26 @@ func TestTurns(t *testing.T) {
 		refused := func(gone <-chan struct{}, tenant string, after time.Duration, status int) {
 			t.Helper()
 			began := time.Now()
-			_, fault := s.Take(gone, tenant)
+			_, fault := s.Acquire(gone, tenant)
 			if fault == nil || fault.Status != status || time.Since(began) != after {
 				t.Errorf("refused after %v with %v, want after %v with status %d", time.Since(began), fault, after, status)
 			}
 		}
-		var held []*Turn
+		var held []*Permit
 		for range max(1, runtime.NumCPU()/4) {
 			held = append(held, take(nil))
 		}
 		gone := make(chan struct{})
 		time.AfterFunc(time.Second, func() { close(gone) })
 		refused(gone, "a", time.Second, edge.StatusHungUp)
-		refused(nil, "a", turnTimeout, 503)
+		refused(nil, "a", permitTimeout, 503)
 
-		// A turn that ends lets the next one in.
-		time.AfterFunc(time.Second, held[0].End)
+		// A permit that is released lets the next one in.
+		time.AfterFunc(time.Second, held[0].Release)
 		began := time.Now()
 		held[0] = take(nil)
 		if waited := time.Since(began); waited != time.Second {
-			t.Errorf("waited %v for a turn that ended after a second", waited)
+			t.Errorf("waited %v for a permit that was released after a second", waited)
 		}
 
 		// Rests: none while nothing runs, some times the work otherwise.
@@ -61,14 +61,14 @@ func TestTurns(t *testing.T) {
 		}
 
 		// No more than so many of a tenant wait, another one's still may, and a shutdown ends them all.
-		for range maxTurns - len(held) {
-			go func() { _, _ = s.Take(nil, "a") }()
+		for range maxPermits - len(held) {
+			go func() { _, _ = s.Acquire(nil, "a") }()
 		}
 		synctest.Wait()
 		refused(nil, "a", 0, 503)
 		other := make(chan *api.Error, 1)
 		go func() {
-			_, fault := s.Take(nil, "b")
+			_, fault := s.Acquire(nil, "b")
 			other <- fault
 		}()
 		synctest.Wait()
@@ -86,8 +86,8 @@ func TestTurns(t *testing.T) {
 	})
 }
 
-// TestBodiesThatNeedATurn: short ones do beside steps alone, and tiny ones never.
-func TestBodiesThatNeedATurn(t *testing.T) {
+// TestBodiesThatNeedAPermit: short ones do beside steps alone, and tiny ones never.
+func TestBodiesThatNeedAPermit(t *testing.T) {
 	busy := false
 	s := New("texts wait", nil, func() bool { return busy })
 	for _, busy = range []bool{false, true} {
