@@ -32,6 +32,7 @@ type layout struct {
 	simple      bool    // there is one group, without a window
 	firstRank   int32   // of blocks that may be cached
 
+	marks []mark    // [Blocks] where there are several groups
 	mates []BlockID // [Blocks] next page of the same block; 0 is none
 	hung  []BlockID // [Blocks][len(bands)-1] blocks that hang on those of the chain
 	runs  []int     // [len(bands)] scratch of countRuns
@@ -52,7 +53,7 @@ func (c Config) layout() layout {
 func newLayout(c Config) layout {
 	y := c.layout()
 	if y.wide {
-		y.mates, y.hung = make([]BlockID, c.Blocks), make([]BlockID, c.Blocks*(len(y.bands)-1))
+		y.marks, y.mates, y.hung = make([]mark, c.Blocks), make([]BlockID, c.Blocks), make([]BlockID, c.Blocks*(len(y.bands)-1))
 		y.runs = make([]int, len(y.bands))
 	}
 	return y
@@ -61,7 +62,7 @@ func newLayout(c Config) layout {
 // place says where the pages of a group are in a table.
 type place struct{ band, page int }
 
-// maxGroups bounds the groups of a pool: block.band has eight bits.
+// maxGroups bounds the groups of a pool: mark.band has eight bits.
 const maxGroups = 255
 
 // bandsOf sorts the groups of a configuration into bands, the chain first and the others by window, longest first.
@@ -153,12 +154,20 @@ func (y *layout) cover(b *band, rows, tokens int) int {
 // blocksFor is the number of blocks of a band that cover rows.
 func (y *layout) blocksFor(rows int) int { return (rows + y.blockTokens - 1) / y.blockTokens }
 
-// pagesOf is how many pages a block of a band has.
-func (y *layout) pagesOf(band uint8) int {
+// bandOf is the band of a block.
+func (y *layout) bandOf(b BlockID) int {
+	if !y.wide {
+		return 0
+	}
+	return int(y.marks[b].band)
+}
+
+// pagesOf is how many pages a block has.
+func (y *layout) pagesOf(b BlockID) int {
 	if !y.wide {
 		return 1
 	}
-	return y.bands[band].pages
+	return y.bands[y.marks[b].band].pages
 }
 
 // Groups is the number of block tables of a sequence: one per entry of Config.Windows.
@@ -227,6 +236,14 @@ func (y *layout) MostRows(blocks int) int {
 	return sort.Search(blocks*y.blockTokens, func(rows int) bool { return y.Need(rows+1) > blocks })
 }
 
+// rank is the list of idle published blocks on which a block of a class waits.
+func (y *layout) rank(b BlockID, c Class) int32 {
+	if y.wide && y.marks[b].order != byClass {
+		return int32(y.marks[b].order) - 1
+	}
+	return numAside + int32(c)
+}
+
 // side is the block of a band other than the chain's that hangs on a block of the chain; 0 is none.
 func (y *layout) side(chain BlockID, band int) *BlockID {
 	return &y.hung[int(chain)*(len(y.bands)-1)+band-1]
@@ -236,8 +253,8 @@ func (y *layout) side(chain BlockID, band int) *BlockID {
 func (bs *blockStore) hang(b, chain BlockID) {
 	m := &bs.blocks[b]
 	m.parent, m.published = chain, true
-	*bs.side(chain, int(m.band)) = b
-	bs.published += bs.pagesOf(m.band)
+	*bs.side(chain, bs.bandOf(b)) = b
+	bs.published += bs.pagesOf(b)
 	bs.raise(chain, m.class)
 }
 
@@ -247,10 +264,10 @@ func (bs *blockStore) unhang(b BlockID) {
 	idle := m.idle()
 	if idle {
 		bs.unpark(b)
-		bs.counts.Evictions += uint64(bs.pagesOf(m.band))
+		bs.counts.Evictions += uint64(bs.pagesOf(b))
 	}
-	*bs.side(m.parent, int(m.band)) = 0
-	bs.published -= bs.pagesOf(m.band)
+	*bs.side(m.parent, bs.bandOf(b)) = 0
+	bs.published -= bs.pagesOf(b)
 	m.published, m.parent = false, 0
 	if idle {
 		bs.park(b)

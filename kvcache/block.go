@@ -41,21 +41,13 @@ func (c Class) String() string {
 type order uint8
 
 // A block that a window has passed is of use only to a sequence that goes on within a window's length of it. It goes first, and
-// those before a place where one is expected (Pool.Expect) go next.
+// those before a place where one is expected (Table.Expect) go next.
 const (
 	byClass order = iota
 	passedFirst
 	expectedNext
 	numAside = 2 // orders before the classes
 )
-
-// rank is the list of idle published blocks on which it waits.
-func (b *block) rank() int32 {
-	if b.order != byClass {
-		return int32(b.order) - 1
-	}
-	return numAside + int32(b.class)
-}
 
 // noDomain is the domain slot of a block on the free stack.
 const noDomain = -1
@@ -71,9 +63,14 @@ type block struct {
 	pins      uint16
 	class     Class
 	published bool
-	band      uint8 // 0 is the chain's
-	order     order // among idle ones
-	forked    bool  // several blocks of the chain have followed it
+}
+
+// mark is what a pool of several groups records about a block beside. It is not in block: a pool of one group goes over fewer bytes
+// for that.
+type mark struct {
+	band   uint8 // 0 is the chain's
+	order  order // among idle ones
+	forked bool  // several blocks of the chain have followed it
 }
 
 // idle blocks are on exactly one list and may be handed out.

@@ -105,8 +105,8 @@ func (c *checker) entry(i int, t *Table, band, j int) error {
 	m := &p.blocks[b]
 	c.refs[b]++
 	switch {
-	case m.domain != t.domain || int(m.band) != band:
-		return fmt.Errorf("K7: table %d of domain slot %d names block %d of slot %d and band %d", i, t.domain, b, m.domain, m.band)
+	case m.domain != t.domain || p.bandOf(b) != band:
+		return fmt.Errorf("K7: table %d of domain slot %d names block %d of slot %d and band %d", i, t.domain, b, m.domain, p.bandOf(b))
 	case m.gen != l.gens[j]:
 		return fmt.Errorf("K7: table %d names block %d of generation %d, which is at %d", i, b, l.gens[j], m.gen)
 	case j >= p.blocksFor(t.tokens) && !m.writable():
@@ -137,9 +137,9 @@ func (c *checker) idle() error {
 			if list == freeList {
 				c.free++
 			} else {
-				c.cached += p.bands[m.band].pages
+				c.cached += p.pagesOf(b)
 			}
-			if m.ref != 0 || m.pins != 0 || m.published != (list != freeList) || m.published && p.rankRing(m.rank()) != at {
+			if m.ref != 0 || m.pins != 0 || m.published != (list != freeList) || m.published && p.rankRing(p.rank(b, m.class)) != at {
 				return fmt.Errorf("K3: block %d does not belong on list %d: %d references, %d pins, published %v, class %v",
 					b, list, m.ref, m.pins, m.published, m.class)
 			}
@@ -159,10 +159,10 @@ func (c *checker) owned() error {
 		for rank := range int32(numRanks) {
 			err := c.walk(p.own, p.ownRing(slot, rank), func(b BlockID) error {
 				m := &p.blocks[b]
-				if !m.idle() || !m.published || m.domain != slot || m.rank() != rank {
+				if !m.idle() || !m.published || m.domain != slot || p.rank(b, m.class) != rank {
 					return fmt.Errorf("K3: block %d does not belong on list %d of domain %d", b, rank, slot)
 				}
-				c.domains[slot].cached += p.bands[m.band].pages
+				c.domains[slot].cached += p.pagesOf(b)
 				return nil
 			})
 			if err != nil {
@@ -214,14 +214,14 @@ func (c *checker) blocks() error {
 		if held := m.domain != noDomain; held != (!m.idle() || m.published) {
 			return fmt.Errorf("K1: block %d is counted in domain slot %d", i, m.domain)
 		}
-		c.count(m)
+		c.count(BlockID(i))
 	}
 	return nil
 }
 
 // count adds the pages of a block.
-func (c *checker) count(m *block) {
-	pages := c.p.bands[m.band].pages
+func (c *checker) count(b BlockID) {
+	m, pages := &c.p.blocks[b], c.p.pagesOf(b)
 	switch {
 	case m.ref > 0:
 		c.used += pages
@@ -245,15 +245,15 @@ func (c *checker) mates() (others []bool, err error) {
 		if m.domain == noDomain { // free, or no first page
 			continue
 		}
-		pages, at := 1, BlockID(i)
-		for ; p.mates[at] != 0 && pages <= p.bands[m.band].pages; pages++ {
+		pages, at, want := 1, BlockID(i), p.pagesOf(BlockID(i))
+		for ; p.mates[at] != 0 && pages <= want; pages++ {
 			if at = p.mates[at]; others[at] {
 				return nil, fmt.Errorf("K22: page %d is of two blocks, one of them %d", at, i)
 			}
 			others[at] = true
 		}
-		if pages != p.bands[m.band].pages {
-			return nil, fmt.Errorf("K22: block %d of band %d has %d pages", i, m.band, pages)
+		if pages != want {
+			return nil, fmt.Errorf("K22: block %d of band %d has %d pages", i, p.bandOf(BlockID(i)), pages)
 		}
 	}
 	return others, nil
@@ -267,9 +267,9 @@ func (c *checker) index() error {
 		if !m.published {
 			continue
 		}
-		if m.band > 0 {
-			if up := &p.blocks[m.parent]; !up.published || up.band != 0 || up.domain != m.domain || up.class < m.class || *p.side(m.parent, int(m.band)) != BlockID(i) {
-				return fmt.Errorf("K20: block %d of band %d hangs on %d (published %v, %v), on which hangs %d", i, m.band, m.parent, up.published, up.class, *p.side(m.parent, int(m.band)))
+		if band := p.bandOf(BlockID(i)); band > 0 {
+			if up := &p.blocks[m.parent]; !up.published || p.bandOf(m.parent) != 0 || up.domain != m.domain || up.class < m.class || *p.side(m.parent, band) != BlockID(i) {
+				return fmt.Errorf("K20: block %d of band %d hangs on %d (published %v, %v), on which hangs %d", i, band, m.parent, up.published, up.class, *p.side(m.parent, band))
 			}
 			c.hung++
 			continue

@@ -13,7 +13,7 @@ func (p *Pool) Commit(t *Table, tokens []int32, verified int) {
 		return
 	}
 	n := p.blockTokens
-	for i := t.tokens / n; i < verified/n; i++ {
+	for i := t.tokens / n; (i+1)*n <= verified; i++ {
 		if p.seal(t, i, tokens[i*n:(i+1)*n]) && p.wide {
 			p.sealSides(t, i)
 		}
@@ -88,8 +88,8 @@ func (p *Pool) passWindows(t *Table) {
 		ends := expectedEnds(t, band, end)
 		for i := end - 1; i >= l.slid; i-- {
 			order := ends.order(i)
-			if m := &p.blocks[l.blocks[i]]; m.ref == 1 {
-				m.order = order
+			if b := l.blocks[i]; p.blocks[b].ref == 1 {
+				p.marks[b].order = order
 			}
 			p.drop(l.blocks[i])
 			l.set(&p.blockStore, i, 0)
@@ -130,7 +130,7 @@ func (e *ends) look(n int) {
 	if b == 0 || !e.store.blocks[b].published {
 		return
 	}
-	if e.store.blocks[b].forked || n == e.whole && !e.store.children.empty(e.store.childRing(0, b)) {
+	if e.store.marks[b].forked || n == e.whole && !e.store.children.empty(e.store.childRing(0, b)) {
 		e.next = n
 	}
 }

@@ -202,7 +202,7 @@ func (d *driver) evictable() (blocks []BlockID) {
 	kinds := [...]string{"passed", "kept where one is expected", "kept where sequences fork"}
 	for rank := range int32(numRanks) {
 		list := p.rankRing(rank)
-		if !p.lru.empty(list) && (rank < numAside || p.blocks[p.lru.front(list)].band > 0) {
+		if !p.lru.empty(list) && (rank < numAside || p.bandOf(BlockID(p.lru.front(list))) > 0) {
 			d.seen[kinds[min(rank, numAside)]]++
 		}
 		for b := p.lru.front(list); b != list; b = p.lru.front(b) {
@@ -519,7 +519,7 @@ func (d *driver) cachedRows() error {
 		}
 		var ids []int32
 		chain := BlockID(b)
-		if p.blocks[b].band > 0 {
+		if p.bandOf(BlockID(b)) > 0 {
 			chain = p.blocks[b].parent
 		}
 		for a := chain; a != 0; a = p.blocks[a].parent {
@@ -532,7 +532,7 @@ func (d *driver) cachedRows() error {
 			}
 		}
 		want := digest(name, ids)
-		for i, g := range p.bands[p.blocks[b].band].groups {
+		for i, g := range p.bands[p.bandOf(BlockID(b))].groups {
 			page := BlockID(b)
 			for range i {
 				page = p.mates[page]
@@ -784,7 +784,7 @@ func (d *driver) drain() error {
 		}
 	})
 	for i := range d.pool.blocks {
-		if m := &d.pool.blocks[i]; m.published && m.band == 0 && !d.router[m.hash] {
+		if m := &d.pool.blocks[i]; m.published && d.pool.bandOf(BlockID(i)) == 0 && !d.router[m.hash] {
 			return fmt.Errorf("K17: no event told of block %d", i)
 		}
 	}

@@ -60,7 +60,7 @@ func (p *Pool) Relist() { p.log.overflow = p.config.Events }
 func (p *Pool) listCache(yield func(Event)) {
 	yield(Event{Kind: Cleared})
 	for i := range p.blocks {
-		if m := &p.blocks[i]; m.published && m.band == 0 {
+		if m := &p.blocks[i]; m.published && p.bandOf(BlockID(i)) == 0 {
 			yield(Event{Kind: Stored, Hash: m.hash, Parent: p.blocks[m.parent].hash})
 		}
 	}

@@ -7,7 +7,7 @@ import "slices"
 // pools without sliding windows an evicted block has no children left, so the
 // cost is one block.
 func (bs *blockStore) unpublish(b BlockID) {
-	if bs.blocks[b].band > 0 {
+	if bs.bandOf(b) > 0 {
 		bs.unhang(b)
 		return
 	}
@@ -30,8 +30,9 @@ func (bs *blockStore) unpublishLeaf(b BlockID) {
 	m := &bs.blocks[b]
 	if bs.wide {
 		bs.unhangAll(b)
+		bs.marks[b].forked = false
 	}
-	idle, pages := m.idle(), bs.pagesOf(0)
+	idle, pages := m.idle(), bs.pagesOf(b)
 	if idle {
 		bs.unpark(b)
 		bs.counts.Evictions += uint64(pages)
@@ -42,7 +43,7 @@ func (bs *blockStore) unpublishLeaf(b BlockID) {
 	if bs.config.Events {
 		bs.log.add(Event{Kind: Removed, Hash: m.hash, Parent: bs.blocks[m.parent].hash})
 	}
-	m.published, m.forked, m.parent, m.hash = false, false, 0, Hash{}
+	m.published, m.parent, m.hash = false, 0, Hash{}
 	if idle {
 		bs.park(b)
 	}

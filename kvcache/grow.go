@@ -69,8 +69,8 @@ func (g *growth) fresh(rows int, empty bool) (need int) {
 
 // idlePages is how many idle pages a block has.
 func (g *growth) idlePages(b BlockID) int {
-	if m := &g.blocks[b]; b != 0 && m.idle() {
-		return g.pagesOf(m.band)
+	if b != 0 && g.blocks[b].idle() {
+		return g.pagesOf(b)
 	}
 	return 0
 }
@@ -125,7 +125,7 @@ func (g *growth) refreshForks() {
 	for band := len(g.bands) - 1; band > 0; band-- {
 		seen := 0
 		for b := g.hit.last; b != 0; b = g.blocks[b].parent {
-			if g.blocks[b].forked {
+			if g.marks[b].forked {
 				seen = g.bands[band].width
 			}
 			if at := *g.side(b, band); at != 0 && seen > 0 {

@@ -94,8 +94,8 @@ func (l *list) share(bs *blockStore, src *list, n int) {
 // sole is how many pages of a list no other table holds.
 func (l *list) sole(bs *blockStore) (pages int) {
 	for _, b := range l.blocks {
-		if m := &bs.blocks[b]; b != 0 && m.ref == 1 {
-			pages += bs.pagesOf(m.band)
+		if b != 0 && bs.blocks[b].ref == 1 {
+			pages += bs.pagesOf(b)
 		}
 	}
 	return pages

@@ -186,7 +186,7 @@ func (p *Pool) Pin(b BlockID) bool {
 	}
 	if m.idle() {
 		p.unpark(b)
-		p.pinned += p.pagesOf(m.band)
+		p.pinned += p.pagesOf(b)
 	}
 	m.pins++
 	return true
@@ -204,7 +204,7 @@ func (p *Pool) Unpin(b BlockID) {
 	if !m.idle() {
 		return
 	}
-	p.pinned -= p.pagesOf(m.band)
+	p.pinned -= p.pagesOf(b)
 	slot := m.domain
 	p.park(b)
 	for a := m.parent; m.published && a != 0; a = p.blocks[a].parent {

@@ -36,10 +36,10 @@ func (bs *blockStore) publish(b, parent BlockID, h Hash, ids []int32) {
 	m.hash, m.parent, m.published = h, parent, true
 	copy(bs.rows(b), ids)
 	bs.index.insert(b)
-	bs.published += bs.pagesOf(0)
+	bs.published += bs.pagesOf(b)
 	list := bs.childRing(m.domain, parent)
 	if bs.wide && parent != 0 && !bs.children.empty(list) {
-		bs.blocks[parent].forked = true
+		bs.marks[parent].forked = true
 	}
 	bs.children.pushFront(list, int32(b))
 	bs.raise(parent, m.class) // a replaced tail may be of a lower class than the blocks grown after it
@@ -83,7 +83,7 @@ func (bs *blockStore) childRing(slot int32, parent BlockID) int32 {
 func (bs *blockStore) park(b BlockID) {
 	m := &bs.blocks[b]
 	if m.published {
-		rank, pages := m.rank(), bs.pagesOf(m.band)
+		rank, pages := bs.rank(b, m.class), bs.pagesOf(b)
 		bs.lru.pushBack(bs.rankRing(rank), int32(b))
 		bs.own.pushBack(bs.ownRing(m.domain, rank), int32(b))
 		bs.domains[m.domain].cached += pages
@@ -118,7 +118,7 @@ func (bs *blockStore) freeMates(b BlockID) (pages int) {
 // unpark takes an idle published block off its list.
 func (bs *blockStore) unpark(b BlockID) {
 	m := &bs.blocks[b]
-	pages := bs.pagesOf(m.band)
+	pages := bs.pagesOf(b)
 	bs.lru.remove(int32(b))
 	bs.own.remove(int32(b))
 	bs.domains[m.domain].cached -= pages
@@ -140,10 +140,11 @@ func (bs *blockStore) hold(b BlockID) {
 	case m.idle():
 		bs.unpark(b)
 	case m.ref == 0:
-		bs.pinned -= bs.pagesOf(m.band)
+		bs.pinned -= bs.pagesOf(b)
 	}
-	m.ref++
-	m.order = byClass
+	if m.ref++; bs.wide {
+		bs.marks[b].order = byClass
+	}
 }
 
 // drop takes a table's reference back; the null block has none.
@@ -157,7 +158,7 @@ func (bs *blockStore) drop(b BlockID) {
 	case m.idle():
 		bs.park(b)
 	case m.ref == 0:
-		bs.pinned += bs.pagesOf(m.band)
+		bs.pinned += bs.pagesOf(b)
 	}
 }
 
@@ -165,7 +166,7 @@ func (bs *blockStore) drop(b BlockID) {
 // oldest when it is at its bound, else free ones, else the oldest of the
 // lowest class: of domains above their floor if there are any, else its own or of those that are not protected. The caller has made sure that they are idle.
 func (bs *blockStore) alloc(slot int32, c Class, band int) BlockID {
-	pages := bs.pagesOf(uint8(band))
+	pages := bs.bands[band].pages
 	if d, bound := &bs.domains[slot], bs.config.TenantBlocks; bound > 0 {
 		for d.resident+pages > bound && bs.evictOwn(slot) {
 			continue
@@ -175,15 +176,23 @@ func (bs *blockStore) alloc(slot int32, c Class, band int) BlockID {
 		bs.evict(slot)
 	}
 	b := bs.pop()
-	for last, n := b, 1; n < pages; n++ {
-		bs.mates[last] = bs.pop()
-		last = bs.mates[last]
+	if bs.wide {
+		bs.marks[b] = mark{band: uint8(band)}
+		bs.takeMates(b, pages)
 	}
 	m := &bs.blocks[b]
-	m.ref, m.class, m.domain, m.band, m.order, m.forked = 1, c, slot, uint8(band), byClass, false
+	m.ref, m.class, m.domain = 1, c, slot
 	m.gen++
 	bs.domains[slot].resident += pages
 	return b
+}
+
+// takeMates takes the other pages of a block of so many.
+func (bs *blockStore) takeMates(b BlockID, pages int) {
+	for ; pages > 1; pages-- {
+		bs.mates[b] = bs.pop()
+		b = bs.mates[b]
+	}
 }
 
 // pop takes the page on top of the free stack.

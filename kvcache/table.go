@@ -225,11 +225,22 @@ func (p *Pool) CanGrowAlone(t *Table, rows int, hit Hit) bool {
 // before they are written, also when the table is long enough already. What is
 // protected of other domains is not taken.
 func (p *Pool) Grow(t *Table, rows int, hit Hit, copies *[]Copy) bool {
+	if p.holds(t) && t.hasRoom(rows) {
+		t.grown = max(t.grown, rows)
+		return true
+	}
 	need, idle, cow, ok := p.demand(t, rows, &hit)
 	if ok = ok && p.affords(t.domain, need, idle); ok {
 		p.grow(t, rows, &hit, cow, copies)
 	}
 	return ok
+}
+
+// hasRoom reports whether rows go on in the last block of a table, which is its own. That is most steps of an output.
+func (t *Table) hasRoom(rows int) bool {
+	p := t.pool
+	end := len(t.blocks) * p.blockTokens
+	return p.simple && rows <= end && t.tokens >= end-p.blockTokens && end > 0 && p.blocks[t.blocks[len(t.blocks)-1]].writable()
 }
 
 // GrowAlone is Grow for the only sequence that runs: it takes what is protected, too.
