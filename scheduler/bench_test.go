@@ -29,11 +29,13 @@ func newLoad(tb testing.TB, running, waiting, output int) *load {
 }
 
 // newLoadWith has more slots than the blocks are enough for when slots exceeds
-// running: the head of the queue waits for blocks.
-func newLoadWith(tb testing.TB, running, slots, waiting, output int) *load {
+// running: the head of the queue waits for blocks. Windows are those of kvcache.Config.
+func newLoadWith(tb testing.TB, running, slots, waiting, output int, windows ...int) *load {
 	tb.Helper()
 	const prompt = 16
-	pool, err := kvcache.New(kvcache.Config{Blocks: running*((prompt+output)/16+2) + 100, BlockTokens: 16, ModelDigest: "m", KVType: "f16"})
+	c := kvcache.Config{BlockTokens: 16, ModelDigest: "m", KVType: "f16", Windows: windows, StepRows: 512}
+	c.Blocks = running*(c.Need(prompt+output)+1) + 100
+	pool, err := kvcache.New(c)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -106,6 +108,23 @@ func BenchmarkStepWithBlockedHead(b *testing.B) {
 	for _, waiting := range []int{1000, 100_000} {
 		b.Run(fmt.Sprintf("running=256/waiting=%d", waiting), func(b *testing.B) {
 			l := newLoadWith(b, 256, 512, waiting, 2048)
+			l.planning = 0
+			b.ReportAllocs()
+			for b.Loop() {
+				for range l.step() {
+					l.submit(b, 2048)
+				}
+			}
+			b.ReportMetric(float64(l.planning.Nanoseconds())/float64(b.N), "plan-ns/op")
+		})
+	}
+}
+
+// BenchmarkStepOfWindows is a step where most layers see a window and the head of the queue waits for blocks.
+func BenchmarkStepOfWindows(b *testing.B) {
+	for _, running := range []int{64, 256, 1024} {
+		b.Run(fmt.Sprintf("running=%d", running), func(b *testing.B) {
+			l := newLoadWith(b, running, 2*running, 1000, 2048, 0, 512, 512, 512, 512, 512, 512)
 			l.planning = 0
 			b.ReportAllocs()
 			for b.Loop() {

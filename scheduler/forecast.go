@@ -22,6 +22,7 @@ type forecast struct {
 	stale     bool          // growth is listed again before it is used
 	fairShare *tenantShare  // the tenants of its class are expected to grow up to their share of the blocks only; nil: of none
 	slacks    []int         // [blockTokens] scratch of demand
+	windows   windowGrowth  // scratch of demand
 }
 
 // growth is what a choice is expected to take yet.
@@ -89,6 +90,7 @@ func (f *forecast) demand() int {
 		held += g.private - g.copies
 	}
 	most, pages := 0, f.pool.EndlessPages()
+	f.windows.reset()
 	for i, g := range f.growth {
 		held -= g.private
 		slacks[g.slack]++
@@ -97,21 +99,9 @@ func (f *forecast) demand() int {
 		for _, n := range slacks[:rest] {
 			need += n // these cross one border more
 		}
-		most = max(most, need*pages+f.windowsBy(i)-held)
+		most = max(most, need*pages+f.windows.until(blocksFor(g.left, f.blockTokens), g.windows)-held)
 	}
 	return most
-}
-
-// windowsBy is what groups with a window take until choice i ends, of it and of those that have more left.
-func (f *forecast) windowsBy(i int) (blocks int) {
-	if !f.pool.Windowed() {
-		return 0
-	}
-	most := blocksFor(f.growth[i].left, f.blockTokens) * (f.pool.Groups() - f.pool.EndlessPages())
-	for _, g := range f.growth[:i+1] {
-		blocks += min(g.windows, most)
-	}
-	return blocks
 }
 
 // windowsOf is what a sequence of so many rows has at most in groups with a window while it computes a row at a time.

@@ -100,6 +100,7 @@ func (s *Scheduler) assemble() {
 	s.forecast = forecast{
 		cfg: cfg, pool: pool, lengths: s.lengths, sequences: &s.sequences, blockTokens: blockTokens, slacks: make([]int, blockTokens),
 	}
+	s.forecast.windows = newWindowGrowth(pool.Groups()-pool.EndlessPages(), s.forecast.windowsOf(math.MaxInt32))
 	s.allocator = allocator{
 		pool: pool, lengths: s.lengths, sequences: &s.sequences, shares: &s.shares, requests: &s.requests, step: &s.step,
 		forecast: &s.forecast, stats: stats,
