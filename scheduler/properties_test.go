@@ -466,6 +466,7 @@ func (w *world) canGrow(q *sequence) bool {
 }
 
 func TestPreemptionsAreCapped(t *testing.T) {
+	reference.Slow(t)
 	// Beyond its limit a sequence gives way only to the first of all.
 	beyond, stalls := 0, 0
 	for seed := range uint64(120) {
@@ -602,6 +603,7 @@ func TestCheckIsSafeForConcurrentUse(t *testing.T) {
 }
 
 func TestEnoughEstimateMeansNoPreemption(t *testing.T) {
+	reference.Slow(t)
 	// Where the estimate is never exceeded, prompts take one step and nothing is
 	// shared, the peak formula is exact: what was admitted never lacks a block.
 	parallel := 0
