@@ -5,13 +5,13 @@ import (
 
 	"weir/internal/inference"
 	"weir/kvcache"
-	"weir/scheduler/answer"
+	"weir/scheduler/outputlen"
 )
 
 // allocator gives sequences their slots and blocks and takes them back. It keeps the lists of sequences.
 type allocator struct {
 	pool      *kvcache.Pool
-	lengths   *answer.Lengths
+	lengths   *outputlen.Lengths
 	sequences *sequences
 	shares    *tenantShares
 	requests  *requestTable

@@ -4,8 +4,8 @@ import (
 	"time"
 
 	"weir/scheduler/admission"
-	"weir/scheduler/answer"
 	"weir/scheduler/cost"
+	"weir/scheduler/outputlen"
 )
 
 // CostEstimates is what requests are expected to take, as a value that other goroutines
@@ -14,7 +14,7 @@ type CostEstimates struct {
 	prices      cost.Prices
 	attention   cost.Attention
 	outputTimes outputTimes
-	answers     answer.Means
+	answers     outputlen.Means
 	known       bool // a step was timed
 }
 

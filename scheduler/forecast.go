@@ -6,14 +6,14 @@ import (
 	"slices"
 
 	"weir/kvcache"
-	"weir/scheduler/answer"
+	"weir/scheduler/outputlen"
 )
 
 // forecast is what the running and paused sequences are expected to need of the blocks until they end.
 type forecast struct {
 	cfg         *Config
 	pool        *kvcache.Pool
-	lengths     *answer.Lengths
+	lengths     *outputlen.Lengths
 	sequences   *sequences
 	blockTokens int
 

@@ -7,7 +7,7 @@ import (
 	"weir/internal/inference"
 	"weir/kvcache"
 	"weir/scheduler/admission"
-	"weir/scheduler/answer"
+	"weir/scheduler/outputlen"
 )
 
 // LogitKind says which rows of a request's prompt need logits.
@@ -103,17 +103,17 @@ func (r *Request) firstDeadline() int64 {
 type request struct {
 	Request
 	id      ID
-	ticket  admission.Ticket // valid while it waits
-	flow    admission.FlowID // valid once admitted
-	started bool             // has left the queue
-	next    int              // choices below it have got a slot; the live others wait for one
-	order   uint64           // of admission; kept across preemptions, so that turns are kept
-	limit   int              // output tokens per choice: MaxTokens, cut by CapOutput
-	choices []choice         // [N]
-	live    int              // choices that have not ended
-	outcome outcome          // of the choice that ended last
-	answers *answer.History  // of its tenant
-	share   *tenantShare     // its tenant's
+	ticket  admission.Ticket   // valid while it waits
+	flow    admission.FlowID   // valid once admitted
+	started bool               // has left the queue
+	next    int                // choices below it have got a slot; the live others wait for one
+	order   uint64             // of admission; kept across preemptions, so that turns are kept
+	limit   int                // output tokens per choice: MaxTokens, cut by CapOutput
+	choices []choice           // [N]
+	live    int                // choices that have not ended
+	outcome outcome            // of the choice that ended last
+	answers *outputlen.History // of its tenant
+	share   *tenantShare       // its tenant's
 
 	overtaken int    // admissions that passed it while it waited
 	lacking   int    // blocks that it lacked at its last trial; below that a trial is pointless

@@ -29,8 +29,8 @@ import (
 	"weir/internal/inference"
 	"weir/kvcache"
 	"weir/scheduler/admission"
-	"weir/scheduler/answer"
 	"weir/scheduler/cost"
+	"weir/scheduler/outputlen"
 )
 
 // Scheduler is the step planner. It belongs to one goroutine, except Check,
@@ -45,7 +45,7 @@ type Scheduler struct {
 	usable      int // blocks that live sequences may hold together
 	waiting     *admission.Queue
 	cost        *cost.Model
-	lengths     *answer.Lengths
+	lengths     *outputlen.Lengths
 	stats       Stats
 
 	requests   requestTable // the live ones
@@ -82,7 +82,7 @@ func New(cfg Config, pool *kvcache.Pool) (*Scheduler, error) {
 	}
 	s := &Scheduler{
 		cfg: cfg, pool: pool, usable: pool.Usable(), blockTokens: pool.BlockTokens(),
-		waiting: queue, cost: cost.New(cfg.Cost), lengths: answer.NewLengths(), mostRows: pool.MostRows(pool.Usable()),
+		waiting: queue, cost: cost.New(cfg.Cost), lengths: outputlen.NewLengths(), mostRows: pool.MostRows(pool.Usable()),
 	}
 	s.assemble()
 	return s, nil

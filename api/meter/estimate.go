@@ -4,21 +4,21 @@ import (
 	"math"
 	"sync"
 
-	"weir/scheduler/answer"
+	"weir/scheduler/outputlen"
 )
 
 // Estimates learns how long answers get, per model and tenant, and how many tokens the events of streams and the texts of
 // prompts have, per model.
 type Estimates struct {
 	mu      sync.Mutex
-	models  map[string]*answer.Lengths
+	models  map[string]*outputlen.Lengths
 	events  map[string]*eventTokens
 	prompts map[string]*promptLine
 }
 
 // NewEstimates returns estimates that know no answer.
 func NewEstimates() *Estimates {
-	return &Estimates{models: map[string]*answer.Lengths{}, events: map[string]*eventTokens{}, prompts: map[string]*promptLine{}}
+	return &Estimates{models: map[string]*outputlen.Lengths{}, events: map[string]*eventTokens{}, prompts: map[string]*promptLine{}}
 }
 
 // eventTokens are sums over streams of a model whose tokens were told. Older streams count less.
@@ -83,13 +83,13 @@ func (e *Estimates) Learn(model, tenant string, limit, tokens int) {
 	e.of(model).Learn(tenant, limit, tokens)
 }
 
-func (e *Estimates) of(model string) *answer.Lengths {
+func (e *Estimates) of(model string) *outputlen.Lengths {
 	l := e.models[model]
 	if l == nil {
 		if len(e.models) >= maxModels {
 			clear(e.models)
 		}
-		l = answer.NewLengths()
+		l = outputlen.NewLengths()
 		e.models[model] = l
 	}
 	return l

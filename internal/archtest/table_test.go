@@ -59,7 +59,7 @@ var table = []folder{
 	{path: "telemetry/monitor/quality"},
 
 	{path: "api", own: []string{
-		"internal/inference", "internal/jsonfault", "internal/memory", "internal/socket", "internal/tensor", "internal/semaphore", "internal/work", "router", "scheduler/answer", "scheduler/brownout", "scheduler/cost", "scheduler/quota",
+		"internal/inference", "internal/jsonfault", "internal/memory", "internal/socket", "internal/tensor", "internal/semaphore", "internal/work", "router", "scheduler/outputlen", "scheduler/brownout", "scheduler/cost", "scheduler/quota",
 		"tokenizer",
 	}, third: []string{fasthttp, compress, lru}},
 	{path: "api/batch", own: []string{"api", "internal/disk", "internal/jsonfault", "internal/semaphore"}, third: []string{fasthttp}},
@@ -114,7 +114,7 @@ var table = []folder{
 	{path: "scheduler/brownout", own: []string{"internal/inference"}},
 	{path: "scheduler/cost"},
 	{path: "scheduler/quota", own: []string{"internal/inference"}},
-	{path: "scheduler/answer"},
+	{path: "scheduler/outputlen"},
 	{path: "kvcache", own: []string{"internal/invariants"}},
 
 	{path: "internal/inference", own: []string{"internal/tensor", "internal/work"}},

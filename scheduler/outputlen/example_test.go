@@ -1,14 +1,14 @@
-package answer_test
+package outputlen_test
 
 import (
 	"fmt"
 
-	"weir/scheduler/answer"
+	"weir/scheduler/outputlen"
 )
 
 // Most answers of a tenant had 80 tokens, far fewer than it allowed.
 func Example() {
-	l := answer.NewLengths()
+	l := outputlen.NewLengths()
 	acme := l.Of("acme")
 	const limit = 4096 // max_tokens
 	fmt.Println("of what nothing is known:", l.Expected(acme, limit, 0))

@@ -1,4 +1,4 @@
-package answer
+package outputlen
 
 // Means are mean lengths of recent answers of all tenants, by the limits that were
 // set for them; 0 is unknown. A copy may be read by any goroutine.

@@ -1,6 +1,6 @@
-// Package answer learns how long answers get, so that room for them can be kept
+// Package outputlen learns how long answers get, so that room for them can be kept
 // before they end. It is pure, and belongs to one goroutine at a time.
-package answer
+package outputlen
 
 import "math/bits"
 

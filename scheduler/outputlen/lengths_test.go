@@ -1,4 +1,4 @@
-package answer
+package outputlen
 
 import (
 	"math/rand/v2"
