@@ -64,7 +64,7 @@ func (o *outline) chooseCache(m *model, opts *Options) error {
 	if opts.CacheCosts != nil && opts.exact == nil && !math.IsNaN(nats) { // NaN: of a damaged file
 		opts.CacheCosts.Keep(o.digest, nats)
 	}
-	o.budget, err = opts.size(o.plan.cacheShape(), o.kvType(opts), o.context, o.weightBytes)
+	o.budget, err = o.sized(opts)
 	return err
 }
 

@@ -13,6 +13,7 @@ import (
 	"weir/engine/kernel/attend"
 	"weir/engine/kernel/isa"
 	"weir/internal/inference"
+	"weir/scheduler"
 )
 
 // changed is a file of testdata with other metadata, and without some tensors. A nil value leaves a key out.
@@ -109,6 +110,10 @@ func TestInputsAreReadFromTheFile(t *testing.T) {
 	info, err := Describe(f, Options{})
 	if err != nil {
 		t.Fatal(err)
+	}
+	wide, err := Describe(f, Options{Scheduler: scheduler.Config{MaxBatchTokens: 2048}})
+	if n := info.InputBytes / 512; err != nil || n < int64(info.Layers*4) || wide.InputBytes != 2048*n {
+		t.Errorf("inputs of a step take %d bytes, and %d of one with 2048 rows, %v", info.InputBytes, wide.InputBytes, err)
 	}
 	table, _ := f.Tensor("per_layer_token_embd.weight")
 	if info.TableBytes != table.Bytes {

@@ -48,6 +48,7 @@ type Info struct {
 	KVBytes         int64
 	WeightBytes     int64 // in memory
 	TableBytes      int64 // of a table in the file of which a step reads the rows of its tokens; no part of WeightBytes
+	InputBytes      int64 // that the inputs of Gemma 4's layers take of the largest step's rows; 0 of models without, and of encoders
 	Threads         int
 
 	// Windows are the layers by how far they see, those that see all first; nil: not known.
@@ -105,7 +106,7 @@ func (o *outline) describe(f *gguf.File, threads int) Info {
 		KVType:      t.String(), KVLayout: t.Layout(), KVCost: o.cacheCost, KVMeasured: o.measured, KVBlocks: s.blocks() - 1, BlockTokens: s.blockTokens(),
 		KVTokens: s.tokens(o.budget.maxModelLen, o.budget.stepRows), KVBytesPerToken: s.TokenBytes(), KVBytesBehind: s.bytesBehind(),
 		KVBytes:     s.Bytes(),
-		WeightBytes: o.weightBytes, TableBytes: o.weights.inputs.tableBytes(), Threads: threads,
+		WeightBytes: o.weightBytes, TableBytes: o.weights.inputs.tableBytes(), InputBytes: o.inputBytes, Threads: threads,
 		Windows: o.windows(), kv: s, kvStep: o.budget.stepRows,
 	}
 	if h.embeds() {

@@ -90,6 +90,9 @@ func (w *inputs) tableBytes() int64 {
 	return w.tensor.Bytes
 }
 
+// rowBytes is the memory that the inputs of a row take while a step computes it, with what grow adds.
+func (w *inputs) rowBytes(layers int) int64 { return int64(w.width) * int64(layers) * 4 * 5 / 4 }
+
 // makeInputs fills b.inputs, [rows][layers][width], of the rows that begin has made.
 func (b *batch) makeInputs(m *model, c *kernel.CPU) {
 	w, rows := &m.inputs, len(b.tokens)

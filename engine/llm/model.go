@@ -96,6 +96,7 @@ type outline struct {
 	loader      *loader
 	weights     *weights // without memory
 	weightBytes int64
+	inputBytes  int64 // of a step's rows, see Info
 	budget      budget
 	digest      string   // gguf.File.Digest in hexadecimal
 	cacheCost   *float64 // nats that a q8_0 cache costs; nil: not measured
@@ -138,12 +139,18 @@ func readOutline(f *gguf.File, opts *Options) (*outline, error) {
 	case opts.keepAll && opts.MaxModelLen > 0:
 		o.budget, err = opts.sizeWhole(shape, o.kvType(opts))
 	default:
-		o.budget, err = opts.size(shape, o.kvType(opts), h.context, o.weightBytes)
+		o.budget, err = o.sized(opts)
 	}
 	if err != nil {
 		return nil, err
 	}
 	return o, nil
+}
+
+// sized is the budget beside the weights and the inputs of layers, which take no part of the memory that a cache leaves for a step.
+func (o *outline) sized(opts *Options) (budget, error) {
+	o.inputBytes = o.weights.inputs.rowBytes(o.depth) * int64(opts.mostRows())
+	return opts.size(o.plan.cacheShape(), o.kvType(opts), o.context, o.weightBytes+o.inputBytes)
 }
 
 // load reads the weights.

@@ -169,7 +169,7 @@ type budget struct {
 }
 
 // size turns options into a cache of a type for a model of this shape and context, beside
-// weights of so many bytes. A sequence of MaxModelLen must fit: an explicit
+// weights, and what else there is before it, of so many bytes. A sequence of MaxModelLen must fit: an explicit
 // length that does not is refused, an implied one is lowered.
 func (o *Options) size(s cacheShape, t attend.KVType, context int, weightBytes int64) (budget, error) {
 	s = s.sized(t, o.blockTokens(), 1)
@@ -199,9 +199,13 @@ func (o *Options) size(s cacheShape, t attend.KVType, context int, weightBytes i
 
 // stepRows is the most rows that a step adds to a sequence: of a chunk of a prompt, and of drafts.
 func (o *Options) stepRows() int {
-	c := &o.Scheduler
-	most := cmp.Or(c.MaxBatchTokens, max(512, c.MaxSeqs))
+	c, most := &o.Scheduler, o.mostRows()
 	return max(min(cmp.Or(c.PrefillChunk, most), most), c.MaxDrafts+1)
+}
+
+// mostRows is the most rows of a step.
+func (o *Options) mostRows() int {
+	return cmp.Or(o.Scheduler.MaxBatchTokens, max(512, o.Scheduler.MaxSeqs))
 }
 
 // blockTokens is how many tokens a block has.
