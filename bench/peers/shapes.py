@@ -105,12 +105,19 @@ def qwen3moe(m):
         m.mixture(at)
 
 
+def local_base(m):
+    """Half of the files say by which base layers with a window turn."""
+    if m.random.random() < 0.5:
+        m.file.add_float32(m.arch + ".rope.freq_base_swa", m.one(1e4, 5e4))
+
+
 def gpt_oss(m):
     f = m.file
     f.add_head_count_kv(m.kv)
     m.count_experts(m.one(4, 8, 9))
     f.add_rope_freq_base(150000.0)
     f.add_sliding_window(m.window)
+    local_base(m)
     f.add_rope_scaling_type(gguf.RopeScalingType.YARN)
     f.add_rope_scaling_factor(32.0)
     f.add_rope_scaling_orig_ctx_len(m.one(64, 4096))
@@ -129,6 +136,7 @@ def gemma_norms(m, at):
 
 
 def gemma2(m):
+    local_base(m)
     m.file.add_attn_logit_softcapping(float(m.one(20, 50)))
     m.file.add_final_logit_softcapping(30.0)
     windowed_gemma(m, 1e4)
@@ -138,8 +146,7 @@ def gemma3(m):
     if m.random.random() < 0.5:
         m.file.add_rope_scaling_type(gguf.RopeScalingType.LINEAR)
         m.file.add_rope_scaling_factor(8.0)
-    if m.random.random() < 0.5:
-        m.file.add_float32("gemma3.rope.freq_base_swa", float(m.one(1e4, 5e4)))
+    local_base(m)
     windowed_gemma(m, 1e6)
 
 

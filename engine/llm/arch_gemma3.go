@@ -17,6 +17,7 @@ var gemma2 = architecture{name: "gemma2", trained: 4096, period: 2, plan: func(h
 		a := &p.layers[i].attention
 		a.rope, a.cap = 0, cmp.Or(h.scoreCap, 50)
 	}
+	h.turnWithin(&p)
 	return p
 }}
 

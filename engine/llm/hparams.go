@@ -30,9 +30,10 @@ type hparams struct {
 	eps                float32
 	scale              float32 // of attention scores
 	rope               rope
-	window             int  // sliding_window; 0 is none
-	local              rope // the rotation of layers with a window
-	types              int  // of tokens
+	window             int     // sliding_window; 0 is none
+	local              rope    // the rotation of layers with a window, of families where it is another one
+	baseWithin         float64 // of the rotation of layers with a window, where the file has one; 0: that of the others
+	types              int     // of tokens
 	temper             temper
 	pattern            []bool  // which layers have the window, as the file says; nil: it does not
 	scoreCap, finalCap float32 // soft caps of scores and of logits; 0 is none
@@ -199,7 +200,10 @@ func readTemper(m *metadata, original int) temper {
 func (h *hparams) readEncoder(m *metadata) {
 	h.window = cmp.Or(m.count("attention.sliding_window"), h.arch.trained)
 	h.local = h.rope.unscaled()
-	h.local.base = m.number("rope.freq_base_swa", 10000)
+	if h.baseWithin = m.number("rope.freq_base_swa", 0); h.baseWithin < 0 {
+		m.fail("rope.freq_base_swa", "is %v, must not be negative", h.baseWithin)
+	}
+	h.local.base = cmp.Or(h.baseWithin, 10000)
 	h.pattern = m.windowPattern(h.depth)
 	h.scoreCap, h.finalCap = m.cap("attn_logit_softcapping"), m.cap("final_logit_softcapping")
 	if n, ok, err := m.f.Uint("tokenizer.ggml.token_type_count"); err == nil && ok {

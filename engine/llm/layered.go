@@ -27,6 +27,9 @@ func (h *hparams) readLayered(m *metadata) {
 	if h.arch.period == 0 && !m.has("attention.sliding_window_pattern") {
 		m.fail("attention.sliding_window_pattern", "is missing; it says which layers have a window")
 	}
+	if h.arch.period == 0 && m.count("attention.sliding_window") == 0 {
+		m.fail("attention.sliding_window", "is missing or 0; it says how far the layers with a window see")
+	}
 	y.input = m.count("embedding_length_per_layer_input")
 	if y.shared = m.count("attention.shared_kv_layers"); y.shared >= h.depth {
 		m.fail("attention.shared_kv_layers", "is %d of %d layers; a layer without keys and values reads those of an earlier one", y.shared, h.depth)
@@ -43,7 +46,7 @@ func (h *hparams) readLocal(m *metadata) {
 	if y.headDim%2 != 0 {
 		m.fail("attention.key_length_swa", "gives heads of %d values, must be even", y.headDim)
 	}
-	dims := m.size("rope.dimension_count_swa", max(y.headDim, 1))
+	dims := m.size("rope.dimension_count_swa", max(2*h.rope.half, 1))
 	if dims > y.headDim || dims%2 != 0 {
 		m.fail("rope.dimension_count_swa", "is %d, must be even and at most the head size %d", dims, y.headDim)
 	}

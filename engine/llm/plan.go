@@ -202,6 +202,24 @@ func (h *hparams) within(p *plan, local func(layer int) bool) {
 			p.layers[i].attention.reach = h.window - 1
 		}
 	}
+	if len(p.ropes) == 1 {
+		h.turnWithin(p)
+	}
+}
+
+// turnWithin turns layers with a window by the base that the file has for them, scaled as the others.
+func (h *hparams) turnWithin(p *plan) {
+	if h.baseWithin == 0 || h.baseWithin == h.rope.base {
+		return
+	}
+	local := p.ropes[0]
+	local.base = h.baseWithin
+	p.ropes = append(p.ropes[:1:1], local)
+	for i := range p.layers {
+		if a := &p.layers[i].attention; h.windowed(i) && a.rope == 0 {
+			a.rope = 1
+		}
+	}
 }
 
 // windowed reports whether a layer has a window: as the file says, or else all have one except every period-th of the architecture.

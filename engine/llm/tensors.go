@@ -201,7 +201,11 @@ func (l *loader) leave(first, n int) {
 // divisors wants what the rotary frequencies are divided by: one vector for all texts, or of two the one that the configured
 // length asks for. A model with the other one computes other keys, so that the choice holds for all sequences.
 func (l *loader) divisors(dst *[]float32, h *hparams) {
-	l.vector(dst, "rope_freqs.weight", optional, h.rope.half)
+	freqs := optional
+	if h.arch.layered && !h.arch.encoder { // its layers without a window turn a part of their pairs, which these tell
+		freqs = required
+	}
+	l.vector(dst, "rope_freqs.weight", freqs, h.rope.half)
 	if !h.arch.longRope {
 		return
 	}

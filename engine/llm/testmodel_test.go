@@ -243,6 +243,7 @@ func layersWithInputs(b *gguf.Builder) {
 	b.Set("gemma4.attention.sliding_window", uint32(12))
 	b.Set("gemma4.attention.sliding_window_pattern", []bool{true, false, true})
 	b.Set("gemma4.embedding_length_per_layer_input", uint32(width))
+	add("rope_freqs.weight", 1, 0, tinyHeadDim/2)
 	add("per_layer_model_proj.weight", 0, 0.2, tinyWidth, layers*width)
 	add("per_layer_proj_norm.weight", 1, 0.2, width)
 	add("per_layer_token_embd.weight", 0, 0.5, layers*width, tinyVocab)
