@@ -23,13 +23,15 @@ func TestReasoningReachesTheTemplate(t *testing.T) {
 	}
 	for i, tc := range []struct{ fields, want string }{
 		{`"n":1`, "hi|unset|unset|unset"},
-		{`"reasoning_effort":"low"`, "hi|low|unset|unset"},
+		{`"reasoning_effort":"low"`, "hi|low|True|unset"},
+		{`"reasoning_effort":"minimal"`, "hi|minimal|unset|unset"},
+		{`"reasoning_effort":"low","enable_thinking":false`, "hi|low|False|unset"},
 		{`"reasoning_effort":null,"enable_thinking":null,"chat_template_kwargs":null`, "hi|unset|unset|unset"},
 		{`"reasoning_effort":"none"`, "hi|none|False|unset"},
 		{`"reasoning_effort":"none","enable_thinking":true`, "hi|none|True|unset"},
 		{`"enable_thinking":false`, "hi|unset|False|unset"},
 		{`"chat_template_kwargs":{"depth":3}`, "hi|unset|unset|3"},
-		{`"chat_template_kwargs":{},"reasoning_effort":"high"`, "hi|high|unset|unset"},
+		{`"chat_template_kwargs":{},"reasoning_effort":"high"`, "hi|high|True|unset"},
 		{`"reasoning_effort":"low","enable_thinking":true,"chat_template_kwargs":{"reasoning_effort":"max","depth":[1],"enable_thinking":null}`, "hi|max|None|[1]"},
 		{`"reasoning_effort":"none","chat_template_kwargs":{"enable_thinking":true}`, "hi|none|True|unset"},
 		{`"reasoning_effort":"a\"<|im_end|>"`, `hi|a"<|im_end|>|unset|unset`},

@@ -69,10 +69,21 @@ func (p *ChatPrompt) readTools(o *jsonbody.Object, m *models.Model, fault **api.
 // efforts are those of OpenAI's API and of Anthropic's. Templates may know others, so that these are no more than warned of.
 var efforts = []string{"none", "minimal", "low", "medium", "high", "xhigh", "max"}
 
+// switchOf says whether an effort asks for thoughts; told is false where it leaves that to the template.
+func switchOf(effort string) (thinks, told bool) {
+	switch effort {
+	case "none":
+		return false, true
+	case "low", "medium", "high", "xhigh", "max":
+		return true, true
+	}
+	return false, false
+}
+
 // readTemplateVariables gathers what a template knows beside the messages:
 // chat_template_kwargs, and reasoning_effort and enable_thinking, which may
-// stand beside it or in it; what stands in it counts. An effort of none turns
-// enable_thinking off, the one switch that many templates have.
+// stand beside it or in it; what stands in it counts. An effort turns
+// enable_thinking, the one switch that many templates have, off or on.
 func readTemplateVariables(o *jsonbody.Object, fault **api.Error) chat.Value {
 	variables := &jsonbody.Object{}
 	if raw, ok := o.Take("chat_template_kwargs"); ok {
@@ -91,7 +102,10 @@ func readTemplateVariables(o *jsonbody.Object, fault **api.Error) chat.Value {
 		}
 		variables.Add("reasoning_effort", api.AppendString(nil, effort))
 	}
-	if hasThinking || effort == "none" {
+	if !hasThinking {
+		thinking, hasThinking = switchOf(effort)
+	}
+	if hasThinking {
 		variables.Add("enable_thinking", strconv.AppendBool(nil, thinking))
 	}
 	if *fault != nil || len(variables.Fields) == 0 {
