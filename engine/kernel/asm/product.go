@@ -114,9 +114,13 @@ const prefetchBytes = 4736
 // prefetchAhead makes the next k-quads prefetch the n bytes that lie
 // prefetchBytes, in whole blocks, after base: one line in each k-quad. All lines at
 // once would occupy every line-fill buffer, and loads of activations that miss the
-// first-level cache would wait for one.
+// first-level cache would wait for one. Of a block in groups, one stream, the hardware
+// has fetched what is further away than the next block.
 func (f *frame) prefetchAhead(base reg.Register, n int) {
 	ahead := (prefetchBytes + f.part.size - 1) / f.part.size * f.part.size
+	if f.of.tile.groups > 0 {
+		ahead = f.part.size
+	}
 	for i := 0; i < n; i += 64 {
 		f.lines = append(f.lines, at(base, ahead+i))
 	}

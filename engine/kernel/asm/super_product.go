@@ -163,30 +163,30 @@ func (p *product) q5k() {
 	})
 }
 
-// q6k: 32 x 64 bytes of low nibbles, 16 x 64 bytes of pairs of high bits, 16 x
-// 16 signed scales, d. Codes stand for 0..63; the panel's bias of each 16 values
-// takes 32 off.
+// q6k: 4 groups of 8 x 64 bytes of low nibbles, 4 x 64 bytes of pairs of high bits
+// and 4 x 16 signed scales, then d. Codes stand for 0..63; the panel's bias of each
+// 16 values takes 32 off.
 func (p *product) q6k() {
 	bias16, _, da, _ := p.superblock()
 	low, pair := p.constant(0x0f0f0f0f), p.constant(0x30303030)
 	p.superblocks(func() {
 		biases := p.GP64()
 		p.LEAQ(at(p.panel, bias16), biases)
-		p.fours([]int{0, p.part.high, p.part.scales}, []int{512, 256, 64}, func(at []reg.Register) {
+		p.fours([]int{0}, []int{p.part.group}, func(at []reg.Register) {
 			scale := p.ZMM()
 			for s := range 4 {
 				p.offset(biases, s*p.rows*4)
 				p.large(s/2, pairsOf{
 					base: at[0], disp: 256 * (s % 2), quads: 4, second: s%2 == 1, shift: 4 * (s / 2), mask: 0x0f,
-					high: highBits{base: at[1], quads: true, shift: 2 * s, mask: 3, left: 4},
+					high: highBits{base: at[0], disp: p.part.high, quads: true, shift: 2 * s, mask: 3, left: 4},
 				})
 				for i := range 4 {
 					p.nibble(at[0], 64*(4*(s%2)+i), s/2, low)
-					p.high(at[1], 64*i, 4-2*s, pair)
+					p.high(at[0], p.part.high+64*i, 4-2*s, pair)
 					p.dot(4*s + i)
 				}
 				for t := range p.tiles {
-					p.VPMOVSXBD(p.weight(at[2], 16*s, t), scale)
+					p.VPMOVSXBD(p.weight(at[0], p.part.scales+16*s, t), scale)
 					p.scaled(t, scale)
 				}
 			}

@@ -130,22 +130,23 @@ func (p *product2) q6k() {
 	p.superblocks(func(half int) {
 		biases := p.GP64()
 		p.LEAQ(at(p.panel, bias16), biases)
-		p.fours(half, []int{32 * half, p.part.high + 32*half, p.part.scales + 8*half}, []int{512, 256, 64}, func(at2 []reg.Register) {
+		p.fours(half, []int{0}, []int{p.part.group}, func(at2 []reg.Register) {
 			for s := range 4 {
-				p.VPMOVSXBD(at(at2[2], 16*s), scale)
+				p.VPMOVSXBD(at(at2[0], p.part.scales+16*s+8*half), scale)
 				for r, v := range p.isum {
 					p.VPBROADCASTD(at(biases, (s*p.rows+r)*4), p.b)
 					p.VPMULLD(scale, p.b, p.b)
 					p.VPADDD(p.b, v, v)
 				}
-				p.large(s/2, pairsOf{
+				codes := pairsOf{
 					base: at2[0], disp: 256 * (s % 2), quads: 4, second: s%2 == 1, shift: 4 * (s / 2), mask: 0x0f,
-					high: highBits{base: at2[1], quads: true, shift: 2 * s, mask: 3, left: 4},
-				}, func() { p.VMOVDQU(scale, p.t) })
+					high: highBits{base: at2[0], disp: p.part.high, quads: true, shift: 2 * s, mask: 3, left: 4},
+				}
+				p.large(s/2, codes.ofHalf(half), func() { p.VMOVDQU(scale, p.t) })
 				p.twice(scale)
 				for i := range 4 {
-					p.nibble(at2[0], 64*(4*(s%2)+i), s/2, low)
-					p.high(at2[1], 64*i, 4-2*s, pair)
+					p.nibble(at2[0], 64*(4*(s%2)+i)+32*half, s/2, low)
+					p.high(at2[0], p.part.high+64*i+32*half, 4-2*s, pair)
 					p.dot(4*s+i, i%2 == 0)
 					if i%2 == 1 { // 4 products of at most 63 x 127
 						p.flush(scale)

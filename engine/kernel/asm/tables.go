@@ -64,6 +64,10 @@ const largestCode = {{.LargestCode}}
 {{range .Types}}{{$l := .At}}{{$n := lower .Name}}
 // {{.Name}}: bytes of a row's block in the file and of a tile's block, where the
 // parts of the latter begin, and how far right panels' biases are moved.
+{{- if .Tile.Groups}}
+// High bits and scales are those of the first group of columns; {{$n}}Group bytes
+// further are the next one's.
+{{- end}}
 const (
 	{{$n}}Bytes = {{.Bytes}}
 	{{$n}}TileBytes = {{$l.Size}}
@@ -73,6 +77,8 @@ const (
 	{{$n}}High = {{$l.High}}{{end}}
 	{{- if .Tile.Scales}}
 	{{$n}}Scales = {{$l.Scales}}{{end}}
+	{{- if .Tile.Groups}}
+	{{$n}}Group = {{$l.Group}}{{end}}
 	{{- if .Tile.Minima}}
 	{{$n}}Minima = {{$l.Minima}}{{end}}
 	{{- if .Tile.Factor}}
@@ -176,8 +182,8 @@ var products256 = map[gguf.Type]*productFuncs{
 type row struct {
 	Name, Constant, Kind, Values    string
 	Bytes, Shift                    int
-	Tile                            struct{ High, Scales, Minima, Factor, Least bool }
-	At                              struct{ High, Scales, Minima, Factor, Least, Size int }
+	Tile                            struct{ High, Scales, Groups, Minima, Factor, Least bool }
+	At                              struct{ High, Scales, Group, Minima, Factor, Least, Size int }
 	One512, Two512, Four512, One256 map[int]string
 }
 
@@ -188,7 +194,8 @@ func rowOf(t weightType) row {
 		Bytes: t.bytes, Shift: t.shift(),
 		One512: make(map[int]string), Two512: make(map[int]string), Four512: make(map[int]string), One256: make(map[int]string),
 	}
-	r.At.High, r.At.Scales, r.At.Minima, r.At.Factor, r.At.Least, r.At.Size = l.high, l.scales, l.minima, l.factor, l.least, l.size
+	r.At.High, r.At.Scales, r.At.Group, r.At.Minima = l.high, l.scales, l.group, l.minima
+	r.At.Factor, r.At.Least, r.At.Size = l.factor, l.least, l.size
 	if t.constant != "" {
 		r.Constant = "gguf.Type" + t.constant
 	}
@@ -200,7 +207,7 @@ func rowOf(t weightType) row {
 	}
 	p := t.tile
 	r.Tile.High, r.Tile.Scales, r.Tile.Minima = p.high > 0, p.scales > 0, p.minima > 0
-	r.Tile.Factor, r.Tile.Least = p.factor > 0, p.least > 0
+	r.Tile.Groups, r.Tile.Factor, r.Tile.Least = p.groups > 0, p.factor > 0, p.least > 0
 	for rows := 1; rows <= maxRows; rows++ {
 		r.One512[rows] = t.product512(rows)
 	}

@@ -34,7 +34,10 @@ func (k panelKind) values() int {
 }
 
 // parts are the sizes of what a tile holds of a row's block, in bytes, in the
-// order in which they lie there: each part of all the tile's rows together.
+// order in which they lie there: each part of all the tile's rows together. Where
+// there are groups, the codes, high bits and scales of a group of columns lie side
+// by side, one group behind the other: a product then reads one stream, which the
+// hardware prefetches, instead of three.
 type parts struct {
 	codes  int // the low bits of the codes, or floats
 	high   int // the bits above them
@@ -42,15 +45,19 @@ type parts struct {
 	minima int // a byte each
 	factor int // float16, of the scales or for them
 	least  int // float16, of the minima or for them
+	groups int // of as many columns each, or 0
 }
 
-// layout are the offsets of a block's parts in a tile, in bytes.
-type layout struct{ high, scales, minima, factor, least, size int }
+// layout are the offsets of a block's parts in a tile, in bytes: high and scales
+// those of the first group, and group is from there to the next.
+type layout struct{ high, scales, group, minima, factor, least, size int }
 
 func (p parts) layout() (l layout) {
-	l.high = tileRows * p.codes
-	l.scales = l.high + tileRows*p.high
-	l.minima = l.scales + tileRows*p.scales
+	groups := max(p.groups, 1)
+	l.high = tileRows * p.codes / groups
+	l.scales = l.high + tileRows*p.high/groups
+	l.group = l.scales + tileRows*p.scales/groups
+	l.minima = groups * l.group
 	l.factor = l.minima + tileRows*p.minima
 	l.least = l.factor + tileRows*p.factor
 	l.size = l.least + tileRows*p.least
@@ -70,7 +77,7 @@ var weightTypes = []weightType{
 		avx512: (*product).q4k, avx2: (*product2).q4k},
 	{name: "Q5K", kind: kindSuper, bytes: 176, tile: parts{codes: 128, high: 32, scales: 8, minima: 8, factor: 2, least: 2},
 		avx512: (*product).q5k, avx2: (*product2).q5k},
-	{name: "Q6K", kind: kindSuper, bytes: 210, tile: parts{codes: 128, high: 64, scales: 16, factor: 2}, offset: 32,
+	{name: "Q6K", kind: kindSuper, bytes: 210, tile: parts{codes: 128, high: 64, scales: 16, factor: 2, groups: 4}, offset: 32,
 		avx512: (*product).q6k, avx2: (*product2).q6k},
 	{name: "IQ4XS", kind: kindSuper, bytes: 136, tile: parts{codes: 128, scales: 8, factor: 2}, offset: 128,
 		avx512: (*product).iq4xs, avx2: (*product2).iq4xs},

@@ -93,12 +93,15 @@ const (
 
 // Q6K: bytes of a row's block in the file and of a tile's block, where the
 // parts of the latter begin, and how far right panels' biases are moved.
+// High bits and scales are those of the first group of columns; q6kGroup bytes
+// further are the next one's.
 const (
 	q6kBytes     = 210
 	q6kTileBytes = 3360
 	q6kShift     = 0
-	q6kHigh      = 2048
-	q6kScales    = 3072
+	q6kHigh      = 512
+	q6kScales    = 768
+	q6kGroup     = 832
 	q6kFactor    = 3328
 )
 

@@ -5,13 +5,14 @@ package weight
 // several types come first.
 
 // signed16 adds the products of each 16 values times their signed scales, bytes
-// [16][lane]. The panel's biases, moved by shift, take the codes' offset off.
-func (to *totals) signed16(codes, scales []byte, row panelRow, shift int) {
+// [4][4][lane] with group bytes from four to the next. The panel's biases, moved by
+// shift, take the codes' offset off.
+func (to *totals) signed16(codes, scales []byte, group int, row panelRow, shift int) {
 	for j := range 16 {
 		sum := filled(row.bias(j) >> shift)
 		row.dot(&sum, codes[256*j:], 4*j, 4)
 		for l := range to.scaled {
-			to.scaled[l] += int32(int8(scales[16*j+l])) * sum[l]
+			to.scaled[l] += int32(int8(scales[group*(j/4)+16*(j%4)+l])) * sum[l]
 		}
 	}
 }
@@ -31,11 +32,11 @@ func (to *totals) unsigned32(codes, scales, minima []byte, row panelRow) {
 }
 
 func sumsQ6K(to *totals, codes, tile []byte, row panelRow) {
-	to.signed16(codes, tile[q6kScales:], row, q6kShift)
+	to.signed16(codes, tile[q6kScales:], q6kGroup, row, q6kShift)
 }
 
 func sumsQ3K(to *totals, codes, tile []byte, row panelRow) {
-	to.signed16(codes, tile[q3kScales:], row, q3kShift)
+	to.signed16(codes, tile[q3kScales:], 64, row, q3kShift)
 }
 
 func sumsQ4K(to *totals, codes, tile []byte, row panelRow) {

@@ -25088,8 +25088,6 @@ loop2:
 	LEAQ   256(AX), DI
 	MOVQ   $0x00000004, (SP)
 	LEAQ   (BX), R8
-	LEAQ   2048(BX), R9
-	LEAQ   3072(BX), R10
 
 loop3:
 	VPBROADCASTD (DI), Z4
@@ -25098,26 +25096,26 @@ loop3:
 
 back4:
 	VPANDD        (R8), Z2, Z0
-	VPSLLW        $0x04, (R9), Z6
+	VPSLLW        $0x04, 512(R8), Z6
 	VPTERNLOGD    $0xf8, Z3, Z6, Z0
-	PREFETCHT0    6720(R8)
+	PREFETCHT0    3360(R8)
 	VPDPBUSD.BCST (AX), Z0, Z4
 	VPANDD        64(R8), Z2, Z0
-	VPSLLW        $0x04, 64(R9), Z6
+	VPSLLW        $0x04, 576(R8), Z6
 	VPTERNLOGD    $0xf8, Z3, Z6, Z0
-	PREFETCHT0    6784(R8)
+	PREFETCHT0    3424(R8)
 	VPDPBUSD.BCST 4(AX), Z0, Z4
 	VPANDD        128(R8), Z2, Z0
-	VPSLLW        $0x04, 128(R9), Z6
+	VPSLLW        $0x04, 640(R8), Z6
 	VPTERNLOGD    $0xf8, Z3, Z6, Z0
-	PREFETCHT0    6848(R8)
+	PREFETCHT0    3488(R8)
 	VPDPBUSD.BCST 8(AX), Z0, Z4
 	VPANDD        192(R8), Z2, Z0
-	VPSLLW        $0x04, 192(R9), Z6
+	VPSLLW        $0x04, 704(R8), Z6
 	VPTERNLOGD    $0xf8, Z3, Z6, Z0
-	PREFETCHT0    6912(R8)
+	PREFETCHT0    3552(R8)
 	VPDPBUSD.BCST 12(AX), Z0, Z4
-	VPMOVSXBD     (R10), Z0
+	VPMOVSXBD     768(R8), Z0
 	VPMULLD       Z0, Z4, Z4
 	VPADDD        Z4, Z5, Z5
 	VPBROADCASTD  4(DI), Z4
@@ -25126,26 +25124,26 @@ back4:
 
 back5:
 	VPANDD        256(R8), Z2, Z0
-	VPSLLW        $0x02, (R9), Z6
+	VPSLLW        $0x02, 512(R8), Z6
 	VPTERNLOGD    $0xf8, Z3, Z6, Z0
-	PREFETCHT0    6976(R8)
+	PREFETCHT0    3616(R8)
 	VPDPBUSD.BCST 16(AX), Z0, Z4
 	VPANDD        320(R8), Z2, Z0
-	VPSLLW        $0x02, 64(R9), Z6
+	VPSLLW        $0x02, 576(R8), Z6
 	VPTERNLOGD    $0xf8, Z3, Z6, Z0
-	PREFETCHT0    7040(R8)
+	PREFETCHT0    3680(R8)
 	VPDPBUSD.BCST 20(AX), Z0, Z4
 	VPANDD        384(R8), Z2, Z0
-	VPSLLW        $0x02, 128(R9), Z6
+	VPSLLW        $0x02, 640(R8), Z6
 	VPTERNLOGD    $0xf8, Z3, Z6, Z0
-	PREFETCHT0    7104(R8)
+	PREFETCHT0    3744(R8)
 	VPDPBUSD.BCST 24(AX), Z0, Z4
 	VPANDD        448(R8), Z2, Z0
-	VPSLLW        $0x02, 192(R9), Z6
+	VPSLLW        $0x02, 704(R8), Z6
 	VPTERNLOGD    $0xf8, Z3, Z6, Z0
-	PREFETCHT0    7168(R8)
+	PREFETCHT0    3808(R8)
 	VPDPBUSD.BCST 28(AX), Z0, Z4
-	VPMOVSXBD     16(R10), Z0
+	VPMOVSXBD     784(R8), Z0
 	VPMULLD       Z0, Z4, Z4
 	VPADDD        Z4, Z5, Z5
 	VPBROADCASTD  8(DI), Z4
@@ -25155,29 +25153,29 @@ back5:
 back6:
 	VPSRLW        $0x04, (R8), Z0
 	VPANDD        Z2, Z0, Z0
-	VMOVDQU32     (R9), Z6
+	VMOVDQU32     512(R8), Z6
 	VPTERNLOGD    $0xf8, Z3, Z6, Z0
-	PREFETCHT0    6720(R9)
+	PREFETCHT0    3872(R8)
 	VPDPBUSD.BCST 32(AX), Z0, Z4
 	VPSRLW        $0x04, 64(R8), Z0
 	VPANDD        Z2, Z0, Z0
-	VMOVDQU32     64(R9), Z6
+	VMOVDQU32     576(R8), Z6
 	VPTERNLOGD    $0xf8, Z3, Z6, Z0
-	PREFETCHT0    6784(R9)
+	PREFETCHT0    3936(R8)
 	VPDPBUSD.BCST 36(AX), Z0, Z4
 	VPSRLW        $0x04, 128(R8), Z0
 	VPANDD        Z2, Z0, Z0
-	VMOVDQU32     128(R9), Z6
+	VMOVDQU32     640(R8), Z6
 	VPTERNLOGD    $0xf8, Z3, Z6, Z0
-	PREFETCHT0    6848(R9)
+	PREFETCHT0    4000(R8)
 	VPDPBUSD.BCST 40(AX), Z0, Z4
 	VPSRLW        $0x04, 192(R8), Z0
 	VPANDD        Z2, Z0, Z0
-	VMOVDQU32     192(R9), Z6
+	VMOVDQU32     704(R8), Z6
 	VPTERNLOGD    $0xf8, Z3, Z6, Z0
-	PREFETCHT0    6912(R9)
+	PREFETCHT0    4064(R8)
 	VPDPBUSD.BCST 44(AX), Z0, Z4
-	VPMOVSXBD     32(R10), Z0
+	VPMOVSXBD     800(R8), Z0
 	VPMULLD       Z0, Z4, Z4
 	VPADDD        Z4, Z5, Z5
 	VPBROADCASTD  12(DI), Z4
@@ -25187,32 +25185,30 @@ back6:
 back7:
 	VPSRLW           $0x04, 256(R8), Z0
 	VPANDD           Z2, Z0, Z0
-	VPSRLW           $0x02, (R9), Z6
+	VPSRLW           $0x02, 512(R8), Z6
 	VPTERNLOGD       $0xf8, Z3, Z6, Z0
-	PREFETCHT0       6720(R10)
+	PREFETCHT0       4128(R8)
 	VPDPBUSD.BCST    48(AX), Z0, Z4
 	VPSRLW           $0x04, 320(R8), Z0
 	VPANDD           Z2, Z0, Z0
-	VPSRLW           $0x02, 64(R9), Z6
+	VPSRLW           $0x02, 576(R8), Z6
 	VPTERNLOGD       $0xf8, Z3, Z6, Z0
 	VPDPBUSD.BCST    52(AX), Z0, Z4
 	VPSRLW           $0x04, 384(R8), Z0
 	VPANDD           Z2, Z0, Z0
-	VPSRLW           $0x02, 128(R9), Z6
+	VPSRLW           $0x02, 640(R8), Z6
 	VPTERNLOGD       $0xf8, Z3, Z6, Z0
 	VPDPBUSD.BCST    56(AX), Z0, Z4
 	VPSRLW           $0x04, 448(R8), Z0
 	VPANDD           Z2, Z0, Z0
-	VPSRLW           $0x02, 192(R9), Z6
+	VPSRLW           $0x02, 704(R8), Z6
 	VPTERNLOGD       $0xf8, Z3, Z6, Z0
 	VPDPBUSD.BCST    60(AX), Z0, Z4
-	VPMOVSXBD        48(R10), Z0
+	VPMOVSXBD        816(R8), Z0
 	VPMULLD          Z0, Z4, Z4
 	VPADDD           Z4, Z5, Z5
 	ADDQ             $0x00000010, DI
-	ADDQ             $0x00000200, R8
-	ADDQ             $0x00000100, R9
-	ADDQ             $0x00000040, R10
+	ADDQ             $0x00000340, R8
 	ADDQ             $0x00000040, AX
 	ADDQ             $0x00000080, CX
 	ADDQ             $0x00000004, DX
@@ -25252,147 +25248,147 @@ plain:
 	RET
 
 large4:
-	MOVWLZX (DX), R11
-	ANDL    $0x00000f0f, R11
+	MOVWLZX (DX), R9
+	ANDL    $0x00000f0f, R9
 
 next4:
-	TZCNTL        R11, R12
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	VMOVD         R13, X6
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R8, R13
-	VMOVDQU32     (R13), Z0
+	TZCNTL        R9, R10
+	MOVL          R10, R11
+	ANDL          $0x00000008, R11
+	VMOVD         R11, X6
+	MOVL          R10, R11
+	ANDL          $0x00000003, R11
+	SHLL          $0x06, R11
+	ADDQ          R8, R11
+	VMOVDQU32     (R11), Z0
 	VPSRLW        X6, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	VMOVD         R13, X6
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R9, R13
-	VMOVDQU32     (R13), Z7
+	MOVL          R10, R11
+	ANDL          $0x00000008, R11
+	VMOVD         R11, X6
+	MOVL          R10, R11
+	ANDL          $0x00000003, R11
+	SHLL          $0x06, R11
+	ADDQ          R8, R11
+	VMOVDQU32     512(R11), Z7
 	VPSRLW        X6, Z7, Z7
 	VPANDD.BCST   words03<>+0(SB), Z7, Z7
 	VPSLLW        $0x04, Z7, Z7
 	VPORD         Z7, Z0, Z0
-	IMUL3Q        $0x00000004, R12, R12
-	ADDQ          CX, R12
-	VPDPWSSD.BCST (R12), Z0, Z4
-	BLSRL         R11, R11
+	IMUL3Q        $0x00000004, R10, R10
+	ADDQ          CX, R10
+	VPDPWSSD.BCST (R10), Z0, Z4
+	BLSRL         R9, R9
 	JNZ           next4
 	JMP           back4
 
 large5:
-	MOVWLZX (DX), R11
-	ANDL    $0x0000f0f0, R11
+	MOVWLZX (DX), R9
+	ANDL    $0x0000f0f0, R9
 
 next5:
-	TZCNTL        R11, R12
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	VMOVD         R13, X6
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R8, R13
-	VMOVDQU32     256(R13), Z0
+	TZCNTL        R9, R10
+	MOVL          R10, R11
+	ANDL          $0x00000008, R11
+	VMOVD         R11, X6
+	MOVL          R10, R11
+	ANDL          $0x00000003, R11
+	SHLL          $0x06, R11
+	ADDQ          R8, R11
+	VMOVDQU32     256(R11), Z0
 	VPSRLW        X6, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	ADDL          $0x02, R13
-	VMOVD         R13, X6
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R9, R13
-	VMOVDQU32     (R13), Z7
+	MOVL          R10, R11
+	ANDL          $0x00000008, R11
+	ADDL          $0x02, R11
+	VMOVD         R11, X6
+	MOVL          R10, R11
+	ANDL          $0x00000003, R11
+	SHLL          $0x06, R11
+	ADDQ          R8, R11
+	VMOVDQU32     512(R11), Z7
 	VPSRLW        X6, Z7, Z7
 	VPANDD.BCST   words03<>+0(SB), Z7, Z7
 	VPSLLW        $0x04, Z7, Z7
 	VPORD         Z7, Z0, Z0
-	IMUL3Q        $0x00000004, R12, R12
-	ADDQ          CX, R12
-	VPDPWSSD.BCST (R12), Z0, Z4
-	BLSRL         R11, R11
+	IMUL3Q        $0x00000004, R10, R10
+	ADDQ          CX, R10
+	VPDPWSSD.BCST (R10), Z0, Z4
+	BLSRL         R9, R9
 	JNZ           next5
 	JMP           back5
 
 large6:
-	MOVWLZX 2(DX), R11
-	ANDL    $0x00000f0f, R11
+	MOVWLZX 2(DX), R9
+	ANDL    $0x00000f0f, R9
 
 next6:
-	TZCNTL        R11, R12
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	ADDL          $0x04, R13
-	VMOVD         R13, X6
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R8, R13
-	VMOVDQU32     (R13), Z0
+	TZCNTL        R9, R10
+	MOVL          R10, R11
+	ANDL          $0x00000008, R11
+	ADDL          $0x04, R11
+	VMOVD         R11, X6
+	MOVL          R10, R11
+	ANDL          $0x00000003, R11
+	SHLL          $0x06, R11
+	ADDQ          R8, R11
+	VMOVDQU32     (R11), Z0
 	VPSRLW        X6, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	ADDL          $0x04, R13
-	VMOVD         R13, X6
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R9, R13
-	VMOVDQU32     (R13), Z7
+	MOVL          R10, R11
+	ANDL          $0x00000008, R11
+	ADDL          $0x04, R11
+	VMOVD         R11, X6
+	MOVL          R10, R11
+	ANDL          $0x00000003, R11
+	SHLL          $0x06, R11
+	ADDQ          R8, R11
+	VMOVDQU32     512(R11), Z7
 	VPSRLW        X6, Z7, Z7
 	VPANDD.BCST   words03<>+0(SB), Z7, Z7
 	VPSLLW        $0x04, Z7, Z7
 	VPORD         Z7, Z0, Z0
-	IMUL3Q        $0x00000004, R12, R12
-	ADDQ          CX, R12
-	VPDPWSSD.BCST 64(R12), Z0, Z4
-	BLSRL         R11, R11
+	IMUL3Q        $0x00000004, R10, R10
+	ADDQ          CX, R10
+	VPDPWSSD.BCST 64(R10), Z0, Z4
+	BLSRL         R9, R9
 	JNZ           next6
 	JMP           back6
 
 large7:
-	MOVWLZX 2(DX), R11
-	ANDL    $0x0000f0f0, R11
+	MOVWLZX 2(DX), R9
+	ANDL    $0x0000f0f0, R9
 
 next7:
-	TZCNTL        R11, R12
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	ADDL          $0x04, R13
-	VMOVD         R13, X6
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R8, R13
-	VMOVDQU32     256(R13), Z0
+	TZCNTL        R9, R10
+	MOVL          R10, R11
+	ANDL          $0x00000008, R11
+	ADDL          $0x04, R11
+	VMOVD         R11, X6
+	MOVL          R10, R11
+	ANDL          $0x00000003, R11
+	SHLL          $0x06, R11
+	ADDQ          R8, R11
+	VMOVDQU32     256(R11), Z0
 	VPSRLW        X6, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	ADDL          $0x06, R13
-	VMOVD         R13, X6
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R9, R13
-	VMOVDQU32     (R13), Z7
+	MOVL          R10, R11
+	ANDL          $0x00000008, R11
+	ADDL          $0x06, R11
+	VMOVD         R11, X6
+	MOVL          R10, R11
+	ANDL          $0x00000003, R11
+	SHLL          $0x06, R11
+	ADDQ          R8, R11
+	VMOVDQU32     512(R11), Z7
 	VPSRLW        X6, Z7, Z7
 	VPANDD.BCST   words03<>+0(SB), Z7, Z7
 	VPSLLW        $0x04, Z7, Z7
 	VPORD         Z7, Z0, Z0
-	IMUL3Q        $0x00000004, R12, R12
-	ADDQ          CX, R12
-	VPDPWSSD.BCST 64(R12), Z0, Z4
-	BLSRL         R11, R11
+	IMUL3Q        $0x00000004, R10, R10
+	ADDQ          CX, R10
+	VPDPWSSD.BCST 64(R10), Z0, Z4
+	BLSRL         R9, R9
 	JNZ           next7
 	JMP           back7
 
@@ -25419,8 +25415,6 @@ loop2:
 	LEAQ   512(AX), DI
 	MOVQ   $0x00000004, (SP)
 	LEAQ   (BX), R8
-	LEAQ   2048(BX), R9
-	LEAQ   3072(BX), R10
 
 loop3:
 	VPBROADCASTD (DI), Z5
@@ -25430,30 +25424,30 @@ loop3:
 
 back4:
 	VPANDD        (R8), Z3, Z0
-	VPSLLW        $0x04, (R9), Z9
+	VPSLLW        $0x04, 512(R8), Z9
 	VPTERNLOGD    $0xf8, Z4, Z9, Z0
-	PREFETCHT0    6720(R8)
+	PREFETCHT0    3360(R8)
 	VPDPBUSD.BCST (AX), Z0, Z5
 	VPDPBUSD.BCST 4(AX), Z0, Z6
 	VPANDD        64(R8), Z3, Z0
-	VPSLLW        $0x04, 64(R9), Z9
+	VPSLLW        $0x04, 576(R8), Z9
 	VPTERNLOGD    $0xf8, Z4, Z9, Z0
-	PREFETCHT0    6784(R8)
+	PREFETCHT0    3424(R8)
 	VPDPBUSD.BCST 8(AX), Z0, Z5
 	VPDPBUSD.BCST 12(AX), Z0, Z6
 	VPANDD        128(R8), Z3, Z0
-	VPSLLW        $0x04, 128(R9), Z9
+	VPSLLW        $0x04, 640(R8), Z9
 	VPTERNLOGD    $0xf8, Z4, Z9, Z0
-	PREFETCHT0    6848(R8)
+	PREFETCHT0    3488(R8)
 	VPDPBUSD.BCST 16(AX), Z0, Z5
 	VPDPBUSD.BCST 20(AX), Z0, Z6
 	VPANDD        192(R8), Z3, Z0
-	VPSLLW        $0x04, 192(R9), Z9
+	VPSLLW        $0x04, 704(R8), Z9
 	VPTERNLOGD    $0xf8, Z4, Z9, Z0
-	PREFETCHT0    6912(R8)
+	PREFETCHT0    3552(R8)
 	VPDPBUSD.BCST 24(AX), Z0, Z5
 	VPDPBUSD.BCST 28(AX), Z0, Z6
-	VPMOVSXBD     (R10), Z0
+	VPMOVSXBD     768(R8), Z0
 	VPMULLD       Z0, Z5, Z5
 	VPADDD        Z5, Z7, Z7
 	VPMULLD       Z0, Z6, Z6
@@ -25465,30 +25459,30 @@ back4:
 
 back5:
 	VPANDD        256(R8), Z3, Z0
-	VPSLLW        $0x02, (R9), Z9
+	VPSLLW        $0x02, 512(R8), Z9
 	VPTERNLOGD    $0xf8, Z4, Z9, Z0
-	PREFETCHT0    6976(R8)
+	PREFETCHT0    3616(R8)
 	VPDPBUSD.BCST 32(AX), Z0, Z5
 	VPDPBUSD.BCST 36(AX), Z0, Z6
 	VPANDD        320(R8), Z3, Z0
-	VPSLLW        $0x02, 64(R9), Z9
+	VPSLLW        $0x02, 576(R8), Z9
 	VPTERNLOGD    $0xf8, Z4, Z9, Z0
-	PREFETCHT0    7040(R8)
+	PREFETCHT0    3680(R8)
 	VPDPBUSD.BCST 40(AX), Z0, Z5
 	VPDPBUSD.BCST 44(AX), Z0, Z6
 	VPANDD        384(R8), Z3, Z0
-	VPSLLW        $0x02, 128(R9), Z9
+	VPSLLW        $0x02, 640(R8), Z9
 	VPTERNLOGD    $0xf8, Z4, Z9, Z0
-	PREFETCHT0    7104(R8)
+	PREFETCHT0    3744(R8)
 	VPDPBUSD.BCST 48(AX), Z0, Z5
 	VPDPBUSD.BCST 52(AX), Z0, Z6
 	VPANDD        448(R8), Z3, Z0
-	VPSLLW        $0x02, 192(R9), Z9
+	VPSLLW        $0x02, 704(R8), Z9
 	VPTERNLOGD    $0xf8, Z4, Z9, Z0
-	PREFETCHT0    7168(R8)
+	PREFETCHT0    3808(R8)
 	VPDPBUSD.BCST 56(AX), Z0, Z5
 	VPDPBUSD.BCST 60(AX), Z0, Z6
-	VPMOVSXBD     16(R10), Z0
+	VPMOVSXBD     784(R8), Z0
 	VPMULLD       Z0, Z5, Z5
 	VPADDD        Z5, Z7, Z7
 	VPMULLD       Z0, Z6, Z6
@@ -25501,33 +25495,33 @@ back5:
 back6:
 	VPSRLW        $0x04, (R8), Z0
 	VPANDD        Z3, Z0, Z0
-	VMOVDQU32     (R9), Z9
+	VMOVDQU32     512(R8), Z9
 	VPTERNLOGD    $0xf8, Z4, Z9, Z0
-	PREFETCHT0    6720(R9)
+	PREFETCHT0    3872(R8)
 	VPDPBUSD.BCST 64(AX), Z0, Z5
 	VPDPBUSD.BCST 68(AX), Z0, Z6
 	VPSRLW        $0x04, 64(R8), Z0
 	VPANDD        Z3, Z0, Z0
-	VMOVDQU32     64(R9), Z9
+	VMOVDQU32     576(R8), Z9
 	VPTERNLOGD    $0xf8, Z4, Z9, Z0
-	PREFETCHT0    6784(R9)
+	PREFETCHT0    3936(R8)
 	VPDPBUSD.BCST 72(AX), Z0, Z5
 	VPDPBUSD.BCST 76(AX), Z0, Z6
 	VPSRLW        $0x04, 128(R8), Z0
 	VPANDD        Z3, Z0, Z0
-	VMOVDQU32     128(R9), Z9
+	VMOVDQU32     640(R8), Z9
 	VPTERNLOGD    $0xf8, Z4, Z9, Z0
-	PREFETCHT0    6848(R9)
+	PREFETCHT0    4000(R8)
 	VPDPBUSD.BCST 80(AX), Z0, Z5
 	VPDPBUSD.BCST 84(AX), Z0, Z6
 	VPSRLW        $0x04, 192(R8), Z0
 	VPANDD        Z3, Z0, Z0
-	VMOVDQU32     192(R9), Z9
+	VMOVDQU32     704(R8), Z9
 	VPTERNLOGD    $0xf8, Z4, Z9, Z0
-	PREFETCHT0    6912(R9)
+	PREFETCHT0    4064(R8)
 	VPDPBUSD.BCST 88(AX), Z0, Z5
 	VPDPBUSD.BCST 92(AX), Z0, Z6
-	VPMOVSXBD     32(R10), Z0
+	VPMOVSXBD     800(R8), Z0
 	VPMULLD       Z0, Z5, Z5
 	VPADDD        Z5, Z7, Z7
 	VPMULLD       Z0, Z6, Z6
@@ -25540,38 +25534,36 @@ back6:
 back7:
 	VPSRLW           $0x04, 256(R8), Z0
 	VPANDD           Z3, Z0, Z0
-	VPSRLW           $0x02, (R9), Z9
+	VPSRLW           $0x02, 512(R8), Z9
 	VPTERNLOGD       $0xf8, Z4, Z9, Z0
-	PREFETCHT0       6720(R10)
+	PREFETCHT0       4128(R8)
 	VPDPBUSD.BCST    96(AX), Z0, Z5
 	VPDPBUSD.BCST    100(AX), Z0, Z6
 	VPSRLW           $0x04, 320(R8), Z0
 	VPANDD           Z3, Z0, Z0
-	VPSRLW           $0x02, 64(R9), Z9
+	VPSRLW           $0x02, 576(R8), Z9
 	VPTERNLOGD       $0xf8, Z4, Z9, Z0
 	VPDPBUSD.BCST    104(AX), Z0, Z5
 	VPDPBUSD.BCST    108(AX), Z0, Z6
 	VPSRLW           $0x04, 384(R8), Z0
 	VPANDD           Z3, Z0, Z0
-	VPSRLW           $0x02, 128(R9), Z9
+	VPSRLW           $0x02, 640(R8), Z9
 	VPTERNLOGD       $0xf8, Z4, Z9, Z0
 	VPDPBUSD.BCST    112(AX), Z0, Z5
 	VPDPBUSD.BCST    116(AX), Z0, Z6
 	VPSRLW           $0x04, 448(R8), Z0
 	VPANDD           Z3, Z0, Z0
-	VPSRLW           $0x02, 192(R9), Z9
+	VPSRLW           $0x02, 704(R8), Z9
 	VPTERNLOGD       $0xf8, Z4, Z9, Z0
 	VPDPBUSD.BCST    120(AX), Z0, Z5
 	VPDPBUSD.BCST    124(AX), Z0, Z6
-	VPMOVSXBD        48(R10), Z0
+	VPMOVSXBD        816(R8), Z0
 	VPMULLD          Z0, Z5, Z5
 	VPADDD           Z5, Z7, Z7
 	VPMULLD          Z0, Z6, Z6
 	VPADDD           Z6, Z8, Z8
 	ADDQ             $0x00000020, DI
-	ADDQ             $0x00000200, R8
-	ADDQ             $0x00000100, R9
-	ADDQ             $0x00000040, R10
+	ADDQ             $0x00000340, R8
 	ADDQ             $0x00000080, AX
 	ADDQ             $0x00000100, CX
 	ADDQ             $0x00000004, DX
@@ -25619,151 +25611,151 @@ plain:
 	RET
 
 large4:
-	MOVWLZX (DX), R11
-	ANDL    $0x00000f0f, R11
+	MOVWLZX (DX), R9
+	ANDL    $0x00000f0f, R9
 
 next4:
-	TZCNTL        R11, R12
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	VMOVD         R13, X9
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R8, R13
-	VMOVDQU32     (R13), Z0
+	TZCNTL        R9, R10
+	MOVL          R10, R11
+	ANDL          $0x00000008, R11
+	VMOVD         R11, X9
+	MOVL          R10, R11
+	ANDL          $0x00000003, R11
+	SHLL          $0x06, R11
+	ADDQ          R8, R11
+	VMOVDQU32     (R11), Z0
 	VPSRLW        X9, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	VMOVD         R13, X9
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R9, R13
-	VMOVDQU32     (R13), Z10
+	MOVL          R10, R11
+	ANDL          $0x00000008, R11
+	VMOVD         R11, X9
+	MOVL          R10, R11
+	ANDL          $0x00000003, R11
+	SHLL          $0x06, R11
+	ADDQ          R8, R11
+	VMOVDQU32     512(R11), Z10
 	VPSRLW        X9, Z10, Z10
 	VPANDD.BCST   words03<>+0(SB), Z10, Z10
 	VPSLLW        $0x04, Z10, Z10
 	VPORD         Z10, Z0, Z0
-	IMUL3Q        $0x00000008, R12, R12
-	ADDQ          CX, R12
-	VPDPWSSD.BCST (R12), Z0, Z5
-	VPDPWSSD.BCST 4(R12), Z0, Z6
-	BLSRL         R11, R11
+	IMUL3Q        $0x00000008, R10, R10
+	ADDQ          CX, R10
+	VPDPWSSD.BCST (R10), Z0, Z5
+	VPDPWSSD.BCST 4(R10), Z0, Z6
+	BLSRL         R9, R9
 	JNZ           next4
 	JMP           back4
 
 large5:
-	MOVWLZX (DX), R11
-	ANDL    $0x0000f0f0, R11
+	MOVWLZX (DX), R9
+	ANDL    $0x0000f0f0, R9
 
 next5:
-	TZCNTL        R11, R12
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	VMOVD         R13, X9
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R8, R13
-	VMOVDQU32     256(R13), Z0
+	TZCNTL        R9, R10
+	MOVL          R10, R11
+	ANDL          $0x00000008, R11
+	VMOVD         R11, X9
+	MOVL          R10, R11
+	ANDL          $0x00000003, R11
+	SHLL          $0x06, R11
+	ADDQ          R8, R11
+	VMOVDQU32     256(R11), Z0
 	VPSRLW        X9, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	ADDL          $0x02, R13
-	VMOVD         R13, X9
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R9, R13
-	VMOVDQU32     (R13), Z10
+	MOVL          R10, R11
+	ANDL          $0x00000008, R11
+	ADDL          $0x02, R11
+	VMOVD         R11, X9
+	MOVL          R10, R11
+	ANDL          $0x00000003, R11
+	SHLL          $0x06, R11
+	ADDQ          R8, R11
+	VMOVDQU32     512(R11), Z10
 	VPSRLW        X9, Z10, Z10
 	VPANDD.BCST   words03<>+0(SB), Z10, Z10
 	VPSLLW        $0x04, Z10, Z10
 	VPORD         Z10, Z0, Z0
-	IMUL3Q        $0x00000008, R12, R12
-	ADDQ          CX, R12
-	VPDPWSSD.BCST (R12), Z0, Z5
-	VPDPWSSD.BCST 4(R12), Z0, Z6
-	BLSRL         R11, R11
+	IMUL3Q        $0x00000008, R10, R10
+	ADDQ          CX, R10
+	VPDPWSSD.BCST (R10), Z0, Z5
+	VPDPWSSD.BCST 4(R10), Z0, Z6
+	BLSRL         R9, R9
 	JNZ           next5
 	JMP           back5
 
 large6:
-	MOVWLZX 2(DX), R11
-	ANDL    $0x00000f0f, R11
+	MOVWLZX 2(DX), R9
+	ANDL    $0x00000f0f, R9
 
 next6:
-	TZCNTL        R11, R12
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	ADDL          $0x04, R13
-	VMOVD         R13, X9
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R8, R13
-	VMOVDQU32     (R13), Z0
+	TZCNTL        R9, R10
+	MOVL          R10, R11
+	ANDL          $0x00000008, R11
+	ADDL          $0x04, R11
+	VMOVD         R11, X9
+	MOVL          R10, R11
+	ANDL          $0x00000003, R11
+	SHLL          $0x06, R11
+	ADDQ          R8, R11
+	VMOVDQU32     (R11), Z0
 	VPSRLW        X9, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	ADDL          $0x04, R13
-	VMOVD         R13, X9
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R9, R13
-	VMOVDQU32     (R13), Z10
+	MOVL          R10, R11
+	ANDL          $0x00000008, R11
+	ADDL          $0x04, R11
+	VMOVD         R11, X9
+	MOVL          R10, R11
+	ANDL          $0x00000003, R11
+	SHLL          $0x06, R11
+	ADDQ          R8, R11
+	VMOVDQU32     512(R11), Z10
 	VPSRLW        X9, Z10, Z10
 	VPANDD.BCST   words03<>+0(SB), Z10, Z10
 	VPSLLW        $0x04, Z10, Z10
 	VPORD         Z10, Z0, Z0
-	IMUL3Q        $0x00000008, R12, R12
-	ADDQ          CX, R12
-	VPDPWSSD.BCST 128(R12), Z0, Z5
-	VPDPWSSD.BCST 132(R12), Z0, Z6
-	BLSRL         R11, R11
+	IMUL3Q        $0x00000008, R10, R10
+	ADDQ          CX, R10
+	VPDPWSSD.BCST 128(R10), Z0, Z5
+	VPDPWSSD.BCST 132(R10), Z0, Z6
+	BLSRL         R9, R9
 	JNZ           next6
 	JMP           back6
 
 large7:
-	MOVWLZX 2(DX), R11
-	ANDL    $0x0000f0f0, R11
+	MOVWLZX 2(DX), R9
+	ANDL    $0x0000f0f0, R9
 
 next7:
-	TZCNTL        R11, R12
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	ADDL          $0x04, R13
-	VMOVD         R13, X9
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R8, R13
-	VMOVDQU32     256(R13), Z0
+	TZCNTL        R9, R10
+	MOVL          R10, R11
+	ANDL          $0x00000008, R11
+	ADDL          $0x04, R11
+	VMOVD         R11, X9
+	MOVL          R10, R11
+	ANDL          $0x00000003, R11
+	SHLL          $0x06, R11
+	ADDQ          R8, R11
+	VMOVDQU32     256(R11), Z0
 	VPSRLW        X9, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	ADDL          $0x06, R13
-	VMOVD         R13, X9
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R9, R13
-	VMOVDQU32     (R13), Z10
+	MOVL          R10, R11
+	ANDL          $0x00000008, R11
+	ADDL          $0x06, R11
+	VMOVD         R11, X9
+	MOVL          R10, R11
+	ANDL          $0x00000003, R11
+	SHLL          $0x06, R11
+	ADDQ          R8, R11
+	VMOVDQU32     512(R11), Z10
 	VPSRLW        X9, Z10, Z10
 	VPANDD.BCST   words03<>+0(SB), Z10, Z10
 	VPSLLW        $0x04, Z10, Z10
 	VPORD         Z10, Z0, Z0
-	IMUL3Q        $0x00000008, R12, R12
-	ADDQ          CX, R12
-	VPDPWSSD.BCST 128(R12), Z0, Z5
-	VPDPWSSD.BCST 132(R12), Z0, Z6
-	BLSRL         R11, R11
+	IMUL3Q        $0x00000008, R10, R10
+	ADDQ          CX, R10
+	VPDPWSSD.BCST 128(R10), Z0, Z5
+	VPDPWSSD.BCST 132(R10), Z0, Z6
+	BLSRL         R9, R9
 	JNZ           next7
 	JMP           back7
 
@@ -25792,8 +25784,6 @@ loop2:
 	LEAQ   768(AX), DI
 	MOVQ   $0x00000004, (SP)
 	LEAQ   (BX), R8
-	LEAQ   2048(BX), R9
-	LEAQ   3072(BX), R10
 
 loop3:
 	VPBROADCASTD (DI), Z6
@@ -25804,34 +25794,34 @@ loop3:
 
 back4:
 	VPANDD        (R8), Z4, Z0
-	VPSLLW        $0x04, (R9), Z12
+	VPSLLW        $0x04, 512(R8), Z12
 	VPTERNLOGD    $0xf8, Z5, Z12, Z0
-	PREFETCHT0    6720(R8)
+	PREFETCHT0    3360(R8)
 	VPDPBUSD.BCST (AX), Z0, Z6
 	VPDPBUSD.BCST 4(AX), Z0, Z7
 	VPDPBUSD.BCST 8(AX), Z0, Z8
 	VPANDD        64(R8), Z4, Z0
-	VPSLLW        $0x04, 64(R9), Z12
+	VPSLLW        $0x04, 576(R8), Z12
 	VPTERNLOGD    $0xf8, Z5, Z12, Z0
-	PREFETCHT0    6784(R8)
+	PREFETCHT0    3424(R8)
 	VPDPBUSD.BCST 12(AX), Z0, Z6
 	VPDPBUSD.BCST 16(AX), Z0, Z7
 	VPDPBUSD.BCST 20(AX), Z0, Z8
 	VPANDD        128(R8), Z4, Z0
-	VPSLLW        $0x04, 128(R9), Z12
+	VPSLLW        $0x04, 640(R8), Z12
 	VPTERNLOGD    $0xf8, Z5, Z12, Z0
-	PREFETCHT0    6848(R8)
+	PREFETCHT0    3488(R8)
 	VPDPBUSD.BCST 24(AX), Z0, Z6
 	VPDPBUSD.BCST 28(AX), Z0, Z7
 	VPDPBUSD.BCST 32(AX), Z0, Z8
 	VPANDD        192(R8), Z4, Z0
-	VPSLLW        $0x04, 192(R9), Z12
+	VPSLLW        $0x04, 704(R8), Z12
 	VPTERNLOGD    $0xf8, Z5, Z12, Z0
-	PREFETCHT0    6912(R8)
+	PREFETCHT0    3552(R8)
 	VPDPBUSD.BCST 36(AX), Z0, Z6
 	VPDPBUSD.BCST 40(AX), Z0, Z7
 	VPDPBUSD.BCST 44(AX), Z0, Z8
-	VPMOVSXBD     (R10), Z0
+	VPMOVSXBD     768(R8), Z0
 	VPMULLD       Z0, Z6, Z6
 	VPADDD        Z6, Z9, Z9
 	VPMULLD       Z0, Z7, Z7
@@ -25846,34 +25836,34 @@ back4:
 
 back5:
 	VPANDD        256(R8), Z4, Z0
-	VPSLLW        $0x02, (R9), Z12
+	VPSLLW        $0x02, 512(R8), Z12
 	VPTERNLOGD    $0xf8, Z5, Z12, Z0
-	PREFETCHT0    6976(R8)
+	PREFETCHT0    3616(R8)
 	VPDPBUSD.BCST 48(AX), Z0, Z6
 	VPDPBUSD.BCST 52(AX), Z0, Z7
 	VPDPBUSD.BCST 56(AX), Z0, Z8
 	VPANDD        320(R8), Z4, Z0
-	VPSLLW        $0x02, 64(R9), Z12
+	VPSLLW        $0x02, 576(R8), Z12
 	VPTERNLOGD    $0xf8, Z5, Z12, Z0
-	PREFETCHT0    7040(R8)
+	PREFETCHT0    3680(R8)
 	VPDPBUSD.BCST 60(AX), Z0, Z6
 	VPDPBUSD.BCST 64(AX), Z0, Z7
 	VPDPBUSD.BCST 68(AX), Z0, Z8
 	VPANDD        384(R8), Z4, Z0
-	VPSLLW        $0x02, 128(R9), Z12
+	VPSLLW        $0x02, 640(R8), Z12
 	VPTERNLOGD    $0xf8, Z5, Z12, Z0
-	PREFETCHT0    7104(R8)
+	PREFETCHT0    3744(R8)
 	VPDPBUSD.BCST 72(AX), Z0, Z6
 	VPDPBUSD.BCST 76(AX), Z0, Z7
 	VPDPBUSD.BCST 80(AX), Z0, Z8
 	VPANDD        448(R8), Z4, Z0
-	VPSLLW        $0x02, 192(R9), Z12
+	VPSLLW        $0x02, 704(R8), Z12
 	VPTERNLOGD    $0xf8, Z5, Z12, Z0
-	PREFETCHT0    7168(R8)
+	PREFETCHT0    3808(R8)
 	VPDPBUSD.BCST 84(AX), Z0, Z6
 	VPDPBUSD.BCST 88(AX), Z0, Z7
 	VPDPBUSD.BCST 92(AX), Z0, Z8
-	VPMOVSXBD     16(R10), Z0
+	VPMOVSXBD     784(R8), Z0
 	VPMULLD       Z0, Z6, Z6
 	VPADDD        Z6, Z9, Z9
 	VPMULLD       Z0, Z7, Z7
@@ -25889,37 +25879,37 @@ back5:
 back6:
 	VPSRLW        $0x04, (R8), Z0
 	VPANDD        Z4, Z0, Z0
-	VMOVDQU32     (R9), Z12
+	VMOVDQU32     512(R8), Z12
 	VPTERNLOGD    $0xf8, Z5, Z12, Z0
-	PREFETCHT0    6720(R9)
+	PREFETCHT0    3872(R8)
 	VPDPBUSD.BCST 96(AX), Z0, Z6
 	VPDPBUSD.BCST 100(AX), Z0, Z7
 	VPDPBUSD.BCST 104(AX), Z0, Z8
 	VPSRLW        $0x04, 64(R8), Z0
 	VPANDD        Z4, Z0, Z0
-	VMOVDQU32     64(R9), Z12
+	VMOVDQU32     576(R8), Z12
 	VPTERNLOGD    $0xf8, Z5, Z12, Z0
-	PREFETCHT0    6784(R9)
+	PREFETCHT0    3936(R8)
 	VPDPBUSD.BCST 108(AX), Z0, Z6
 	VPDPBUSD.BCST 112(AX), Z0, Z7
 	VPDPBUSD.BCST 116(AX), Z0, Z8
 	VPSRLW        $0x04, 128(R8), Z0
 	VPANDD        Z4, Z0, Z0
-	VMOVDQU32     128(R9), Z12
+	VMOVDQU32     640(R8), Z12
 	VPTERNLOGD    $0xf8, Z5, Z12, Z0
-	PREFETCHT0    6848(R9)
+	PREFETCHT0    4000(R8)
 	VPDPBUSD.BCST 120(AX), Z0, Z6
 	VPDPBUSD.BCST 124(AX), Z0, Z7
 	VPDPBUSD.BCST 128(AX), Z0, Z8
 	VPSRLW        $0x04, 192(R8), Z0
 	VPANDD        Z4, Z0, Z0
-	VMOVDQU32     192(R9), Z12
+	VMOVDQU32     704(R8), Z12
 	VPTERNLOGD    $0xf8, Z5, Z12, Z0
-	PREFETCHT0    6912(R9)
+	PREFETCHT0    4064(R8)
 	VPDPBUSD.BCST 132(AX), Z0, Z6
 	VPDPBUSD.BCST 136(AX), Z0, Z7
 	VPDPBUSD.BCST 140(AX), Z0, Z8
-	VPMOVSXBD     32(R10), Z0
+	VPMOVSXBD     800(R8), Z0
 	VPMULLD       Z0, Z6, Z6
 	VPADDD        Z6, Z9, Z9
 	VPMULLD       Z0, Z7, Z7
@@ -25935,34 +25925,34 @@ back6:
 back7:
 	VPSRLW           $0x04, 256(R8), Z0
 	VPANDD           Z4, Z0, Z0
-	VPSRLW           $0x02, (R9), Z12
+	VPSRLW           $0x02, 512(R8), Z12
 	VPTERNLOGD       $0xf8, Z5, Z12, Z0
-	PREFETCHT0       6720(R10)
+	PREFETCHT0       4128(R8)
 	VPDPBUSD.BCST    144(AX), Z0, Z6
 	VPDPBUSD.BCST    148(AX), Z0, Z7
 	VPDPBUSD.BCST    152(AX), Z0, Z8
 	VPSRLW           $0x04, 320(R8), Z0
 	VPANDD           Z4, Z0, Z0
-	VPSRLW           $0x02, 64(R9), Z12
+	VPSRLW           $0x02, 576(R8), Z12
 	VPTERNLOGD       $0xf8, Z5, Z12, Z0
 	VPDPBUSD.BCST    156(AX), Z0, Z6
 	VPDPBUSD.BCST    160(AX), Z0, Z7
 	VPDPBUSD.BCST    164(AX), Z0, Z8
 	VPSRLW           $0x04, 384(R8), Z0
 	VPANDD           Z4, Z0, Z0
-	VPSRLW           $0x02, 128(R9), Z12
+	VPSRLW           $0x02, 640(R8), Z12
 	VPTERNLOGD       $0xf8, Z5, Z12, Z0
 	VPDPBUSD.BCST    168(AX), Z0, Z6
 	VPDPBUSD.BCST    172(AX), Z0, Z7
 	VPDPBUSD.BCST    176(AX), Z0, Z8
 	VPSRLW           $0x04, 448(R8), Z0
 	VPANDD           Z4, Z0, Z0
-	VPSRLW           $0x02, 192(R9), Z12
+	VPSRLW           $0x02, 704(R8), Z12
 	VPTERNLOGD       $0xf8, Z5, Z12, Z0
 	VPDPBUSD.BCST    180(AX), Z0, Z6
 	VPDPBUSD.BCST    184(AX), Z0, Z7
 	VPDPBUSD.BCST    188(AX), Z0, Z8
-	VPMOVSXBD        48(R10), Z0
+	VPMOVSXBD        816(R8), Z0
 	VPMULLD          Z0, Z6, Z6
 	VPADDD           Z6, Z9, Z9
 	VPMULLD          Z0, Z7, Z7
@@ -25970,9 +25960,7 @@ back7:
 	VPMULLD          Z0, Z8, Z8
 	VPADDD           Z8, Z11, Z11
 	ADDQ             $0x00000030, DI
-	ADDQ             $0x00000200, R8
-	ADDQ             $0x00000100, R9
-	ADDQ             $0x00000040, R10
+	ADDQ             $0x00000340, R8
 	ADDQ             $0x000000c0, AX
 	ADDQ             $0x00000180, CX
 	ADDQ             $0x00000004, DX
@@ -26028,155 +26016,155 @@ plain:
 	RET
 
 large4:
-	MOVWLZX (DX), R11
-	ANDL    $0x00000f0f, R11
+	MOVWLZX (DX), R9
+	ANDL    $0x00000f0f, R9
 
 next4:
-	TZCNTL        R11, R12
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	VMOVD         R13, X12
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R8, R13
-	VMOVDQU32     (R13), Z0
+	TZCNTL        R9, R10
+	MOVL          R10, R11
+	ANDL          $0x00000008, R11
+	VMOVD         R11, X12
+	MOVL          R10, R11
+	ANDL          $0x00000003, R11
+	SHLL          $0x06, R11
+	ADDQ          R8, R11
+	VMOVDQU32     (R11), Z0
 	VPSRLW        X12, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	VMOVD         R13, X12
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R9, R13
-	VMOVDQU32     (R13), Z13
+	MOVL          R10, R11
+	ANDL          $0x00000008, R11
+	VMOVD         R11, X12
+	MOVL          R10, R11
+	ANDL          $0x00000003, R11
+	SHLL          $0x06, R11
+	ADDQ          R8, R11
+	VMOVDQU32     512(R11), Z13
 	VPSRLW        X12, Z13, Z13
 	VPANDD.BCST   words03<>+0(SB), Z13, Z13
 	VPSLLW        $0x04, Z13, Z13
 	VPORD         Z13, Z0, Z0
-	IMUL3Q        $0x0000000c, R12, R12
-	ADDQ          CX, R12
-	VPDPWSSD.BCST (R12), Z0, Z6
-	VPDPWSSD.BCST 4(R12), Z0, Z7
-	VPDPWSSD.BCST 8(R12), Z0, Z8
-	BLSRL         R11, R11
+	IMUL3Q        $0x0000000c, R10, R10
+	ADDQ          CX, R10
+	VPDPWSSD.BCST (R10), Z0, Z6
+	VPDPWSSD.BCST 4(R10), Z0, Z7
+	VPDPWSSD.BCST 8(R10), Z0, Z8
+	BLSRL         R9, R9
 	JNZ           next4
 	JMP           back4
 
 large5:
-	MOVWLZX (DX), R11
-	ANDL    $0x0000f0f0, R11
+	MOVWLZX (DX), R9
+	ANDL    $0x0000f0f0, R9
 
 next5:
-	TZCNTL        R11, R12
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	VMOVD         R13, X12
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R8, R13
-	VMOVDQU32     256(R13), Z0
+	TZCNTL        R9, R10
+	MOVL          R10, R11
+	ANDL          $0x00000008, R11
+	VMOVD         R11, X12
+	MOVL          R10, R11
+	ANDL          $0x00000003, R11
+	SHLL          $0x06, R11
+	ADDQ          R8, R11
+	VMOVDQU32     256(R11), Z0
 	VPSRLW        X12, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	ADDL          $0x02, R13
-	VMOVD         R13, X12
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R9, R13
-	VMOVDQU32     (R13), Z13
+	MOVL          R10, R11
+	ANDL          $0x00000008, R11
+	ADDL          $0x02, R11
+	VMOVD         R11, X12
+	MOVL          R10, R11
+	ANDL          $0x00000003, R11
+	SHLL          $0x06, R11
+	ADDQ          R8, R11
+	VMOVDQU32     512(R11), Z13
 	VPSRLW        X12, Z13, Z13
 	VPANDD.BCST   words03<>+0(SB), Z13, Z13
 	VPSLLW        $0x04, Z13, Z13
 	VPORD         Z13, Z0, Z0
-	IMUL3Q        $0x0000000c, R12, R12
-	ADDQ          CX, R12
-	VPDPWSSD.BCST (R12), Z0, Z6
-	VPDPWSSD.BCST 4(R12), Z0, Z7
-	VPDPWSSD.BCST 8(R12), Z0, Z8
-	BLSRL         R11, R11
+	IMUL3Q        $0x0000000c, R10, R10
+	ADDQ          CX, R10
+	VPDPWSSD.BCST (R10), Z0, Z6
+	VPDPWSSD.BCST 4(R10), Z0, Z7
+	VPDPWSSD.BCST 8(R10), Z0, Z8
+	BLSRL         R9, R9
 	JNZ           next5
 	JMP           back5
 
 large6:
-	MOVWLZX 2(DX), R11
-	ANDL    $0x00000f0f, R11
+	MOVWLZX 2(DX), R9
+	ANDL    $0x00000f0f, R9
 
 next6:
-	TZCNTL        R11, R12
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	ADDL          $0x04, R13
-	VMOVD         R13, X12
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R8, R13
-	VMOVDQU32     (R13), Z0
+	TZCNTL        R9, R10
+	MOVL          R10, R11
+	ANDL          $0x00000008, R11
+	ADDL          $0x04, R11
+	VMOVD         R11, X12
+	MOVL          R10, R11
+	ANDL          $0x00000003, R11
+	SHLL          $0x06, R11
+	ADDQ          R8, R11
+	VMOVDQU32     (R11), Z0
 	VPSRLW        X12, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	ADDL          $0x04, R13
-	VMOVD         R13, X12
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R9, R13
-	VMOVDQU32     (R13), Z13
+	MOVL          R10, R11
+	ANDL          $0x00000008, R11
+	ADDL          $0x04, R11
+	VMOVD         R11, X12
+	MOVL          R10, R11
+	ANDL          $0x00000003, R11
+	SHLL          $0x06, R11
+	ADDQ          R8, R11
+	VMOVDQU32     512(R11), Z13
 	VPSRLW        X12, Z13, Z13
 	VPANDD.BCST   words03<>+0(SB), Z13, Z13
 	VPSLLW        $0x04, Z13, Z13
 	VPORD         Z13, Z0, Z0
-	IMUL3Q        $0x0000000c, R12, R12
-	ADDQ          CX, R12
-	VPDPWSSD.BCST 192(R12), Z0, Z6
-	VPDPWSSD.BCST 196(R12), Z0, Z7
-	VPDPWSSD.BCST 200(R12), Z0, Z8
-	BLSRL         R11, R11
+	IMUL3Q        $0x0000000c, R10, R10
+	ADDQ          CX, R10
+	VPDPWSSD.BCST 192(R10), Z0, Z6
+	VPDPWSSD.BCST 196(R10), Z0, Z7
+	VPDPWSSD.BCST 200(R10), Z0, Z8
+	BLSRL         R9, R9
 	JNZ           next6
 	JMP           back6
 
 large7:
-	MOVWLZX 2(DX), R11
-	ANDL    $0x0000f0f0, R11
+	MOVWLZX 2(DX), R9
+	ANDL    $0x0000f0f0, R9
 
 next7:
-	TZCNTL        R11, R12
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	ADDL          $0x04, R13
-	VMOVD         R13, X12
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R8, R13
-	VMOVDQU32     256(R13), Z0
+	TZCNTL        R9, R10
+	MOVL          R10, R11
+	ANDL          $0x00000008, R11
+	ADDL          $0x04, R11
+	VMOVD         R11, X12
+	MOVL          R10, R11
+	ANDL          $0x00000003, R11
+	SHLL          $0x06, R11
+	ADDQ          R8, R11
+	VMOVDQU32     256(R11), Z0
 	VPSRLW        X12, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	ADDL          $0x06, R13
-	VMOVD         R13, X12
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R9, R13
-	VMOVDQU32     (R13), Z13
+	MOVL          R10, R11
+	ANDL          $0x00000008, R11
+	ADDL          $0x06, R11
+	VMOVD         R11, X12
+	MOVL          R10, R11
+	ANDL          $0x00000003, R11
+	SHLL          $0x06, R11
+	ADDQ          R8, R11
+	VMOVDQU32     512(R11), Z13
 	VPSRLW        X12, Z13, Z13
 	VPANDD.BCST   words03<>+0(SB), Z13, Z13
 	VPSLLW        $0x04, Z13, Z13
 	VPORD         Z13, Z0, Z0
-	IMUL3Q        $0x0000000c, R12, R12
-	ADDQ          CX, R12
-	VPDPWSSD.BCST 192(R12), Z0, Z6
-	VPDPWSSD.BCST 196(R12), Z0, Z7
-	VPDPWSSD.BCST 200(R12), Z0, Z8
-	BLSRL         R11, R11
+	IMUL3Q        $0x0000000c, R10, R10
+	ADDQ          CX, R10
+	VPDPWSSD.BCST 192(R10), Z0, Z6
+	VPDPWSSD.BCST 196(R10), Z0, Z7
+	VPDPWSSD.BCST 200(R10), Z0, Z8
+	BLSRL         R9, R9
 	JNZ           next7
 	JMP           back7
 
@@ -26207,8 +26195,6 @@ loop2:
 	LEAQ   1024(AX), DI
 	MOVQ   $0x00000004, (SP)
 	LEAQ   (BX), R8
-	LEAQ   2048(BX), R9
-	LEAQ   3072(BX), R10
 
 loop3:
 	VPBROADCASTD (DI), Z7
@@ -26220,38 +26206,38 @@ loop3:
 
 back4:
 	VPANDD        (R8), Z5, Z0
-	VPSLLW        $0x04, (R9), Z15
+	VPSLLW        $0x04, 512(R8), Z15
 	VPTERNLOGD    $0xf8, Z6, Z15, Z0
-	PREFETCHT0    6720(R8)
+	PREFETCHT0    3360(R8)
 	VPDPBUSD.BCST (AX), Z0, Z7
 	VPDPBUSD.BCST 4(AX), Z0, Z8
 	VPDPBUSD.BCST 8(AX), Z0, Z9
 	VPDPBUSD.BCST 12(AX), Z0, Z10
 	VPANDD        64(R8), Z5, Z0
-	VPSLLW        $0x04, 64(R9), Z15
+	VPSLLW        $0x04, 576(R8), Z15
 	VPTERNLOGD    $0xf8, Z6, Z15, Z0
-	PREFETCHT0    6784(R8)
+	PREFETCHT0    3424(R8)
 	VPDPBUSD.BCST 16(AX), Z0, Z7
 	VPDPBUSD.BCST 20(AX), Z0, Z8
 	VPDPBUSD.BCST 24(AX), Z0, Z9
 	VPDPBUSD.BCST 28(AX), Z0, Z10
 	VPANDD        128(R8), Z5, Z0
-	VPSLLW        $0x04, 128(R9), Z15
+	VPSLLW        $0x04, 640(R8), Z15
 	VPTERNLOGD    $0xf8, Z6, Z15, Z0
-	PREFETCHT0    6848(R8)
+	PREFETCHT0    3488(R8)
 	VPDPBUSD.BCST 32(AX), Z0, Z7
 	VPDPBUSD.BCST 36(AX), Z0, Z8
 	VPDPBUSD.BCST 40(AX), Z0, Z9
 	VPDPBUSD.BCST 44(AX), Z0, Z10
 	VPANDD        192(R8), Z5, Z0
-	VPSLLW        $0x04, 192(R9), Z15
+	VPSLLW        $0x04, 704(R8), Z15
 	VPTERNLOGD    $0xf8, Z6, Z15, Z0
-	PREFETCHT0    6912(R8)
+	PREFETCHT0    3552(R8)
 	VPDPBUSD.BCST 48(AX), Z0, Z7
 	VPDPBUSD.BCST 52(AX), Z0, Z8
 	VPDPBUSD.BCST 56(AX), Z0, Z9
 	VPDPBUSD.BCST 60(AX), Z0, Z10
-	VPMOVSXBD     (R10), Z0
+	VPMOVSXBD     768(R8), Z0
 	VPMULLD       Z0, Z7, Z7
 	VPADDD        Z7, Z11, Z11
 	VPMULLD       Z0, Z8, Z8
@@ -26269,38 +26255,38 @@ back4:
 
 back5:
 	VPANDD        256(R8), Z5, Z0
-	VPSLLW        $0x02, (R9), Z15
+	VPSLLW        $0x02, 512(R8), Z15
 	VPTERNLOGD    $0xf8, Z6, Z15, Z0
-	PREFETCHT0    6976(R8)
+	PREFETCHT0    3616(R8)
 	VPDPBUSD.BCST 64(AX), Z0, Z7
 	VPDPBUSD.BCST 68(AX), Z0, Z8
 	VPDPBUSD.BCST 72(AX), Z0, Z9
 	VPDPBUSD.BCST 76(AX), Z0, Z10
 	VPANDD        320(R8), Z5, Z0
-	VPSLLW        $0x02, 64(R9), Z15
+	VPSLLW        $0x02, 576(R8), Z15
 	VPTERNLOGD    $0xf8, Z6, Z15, Z0
-	PREFETCHT0    7040(R8)
+	PREFETCHT0    3680(R8)
 	VPDPBUSD.BCST 80(AX), Z0, Z7
 	VPDPBUSD.BCST 84(AX), Z0, Z8
 	VPDPBUSD.BCST 88(AX), Z0, Z9
 	VPDPBUSD.BCST 92(AX), Z0, Z10
 	VPANDD        384(R8), Z5, Z0
-	VPSLLW        $0x02, 128(R9), Z15
+	VPSLLW        $0x02, 640(R8), Z15
 	VPTERNLOGD    $0xf8, Z6, Z15, Z0
-	PREFETCHT0    7104(R8)
+	PREFETCHT0    3744(R8)
 	VPDPBUSD.BCST 96(AX), Z0, Z7
 	VPDPBUSD.BCST 100(AX), Z0, Z8
 	VPDPBUSD.BCST 104(AX), Z0, Z9
 	VPDPBUSD.BCST 108(AX), Z0, Z10
 	VPANDD        448(R8), Z5, Z0
-	VPSLLW        $0x02, 192(R9), Z15
+	VPSLLW        $0x02, 704(R8), Z15
 	VPTERNLOGD    $0xf8, Z6, Z15, Z0
-	PREFETCHT0    7168(R8)
+	PREFETCHT0    3808(R8)
 	VPDPBUSD.BCST 112(AX), Z0, Z7
 	VPDPBUSD.BCST 116(AX), Z0, Z8
 	VPDPBUSD.BCST 120(AX), Z0, Z9
 	VPDPBUSD.BCST 124(AX), Z0, Z10
-	VPMOVSXBD     16(R10), Z0
+	VPMOVSXBD     784(R8), Z0
 	VPMULLD       Z0, Z7, Z7
 	VPADDD        Z7, Z11, Z11
 	VPMULLD       Z0, Z8, Z8
@@ -26319,41 +26305,41 @@ back5:
 back6:
 	VPSRLW        $0x04, (R8), Z0
 	VPANDD        Z5, Z0, Z0
-	VMOVDQU32     (R9), Z15
+	VMOVDQU32     512(R8), Z15
 	VPTERNLOGD    $0xf8, Z6, Z15, Z0
-	PREFETCHT0    6720(R9)
+	PREFETCHT0    3872(R8)
 	VPDPBUSD.BCST 128(AX), Z0, Z7
 	VPDPBUSD.BCST 132(AX), Z0, Z8
 	VPDPBUSD.BCST 136(AX), Z0, Z9
 	VPDPBUSD.BCST 140(AX), Z0, Z10
 	VPSRLW        $0x04, 64(R8), Z0
 	VPANDD        Z5, Z0, Z0
-	VMOVDQU32     64(R9), Z15
+	VMOVDQU32     576(R8), Z15
 	VPTERNLOGD    $0xf8, Z6, Z15, Z0
-	PREFETCHT0    6784(R9)
+	PREFETCHT0    3936(R8)
 	VPDPBUSD.BCST 144(AX), Z0, Z7
 	VPDPBUSD.BCST 148(AX), Z0, Z8
 	VPDPBUSD.BCST 152(AX), Z0, Z9
 	VPDPBUSD.BCST 156(AX), Z0, Z10
 	VPSRLW        $0x04, 128(R8), Z0
 	VPANDD        Z5, Z0, Z0
-	VMOVDQU32     128(R9), Z15
+	VMOVDQU32     640(R8), Z15
 	VPTERNLOGD    $0xf8, Z6, Z15, Z0
-	PREFETCHT0    6848(R9)
+	PREFETCHT0    4000(R8)
 	VPDPBUSD.BCST 160(AX), Z0, Z7
 	VPDPBUSD.BCST 164(AX), Z0, Z8
 	VPDPBUSD.BCST 168(AX), Z0, Z9
 	VPDPBUSD.BCST 172(AX), Z0, Z10
 	VPSRLW        $0x04, 192(R8), Z0
 	VPANDD        Z5, Z0, Z0
-	VMOVDQU32     192(R9), Z15
+	VMOVDQU32     704(R8), Z15
 	VPTERNLOGD    $0xf8, Z6, Z15, Z0
-	PREFETCHT0    6912(R9)
+	PREFETCHT0    4064(R8)
 	VPDPBUSD.BCST 176(AX), Z0, Z7
 	VPDPBUSD.BCST 180(AX), Z0, Z8
 	VPDPBUSD.BCST 184(AX), Z0, Z9
 	VPDPBUSD.BCST 188(AX), Z0, Z10
-	VPMOVSXBD     32(R10), Z0
+	VPMOVSXBD     800(R8), Z0
 	VPMULLD       Z0, Z7, Z7
 	VPADDD        Z7, Z11, Z11
 	VPMULLD       Z0, Z8, Z8
@@ -26372,16 +26358,16 @@ back6:
 back7:
 	VPSRLW           $0x04, 256(R8), Z0
 	VPANDD           Z5, Z0, Z0
-	VPSRLW           $0x02, (R9), Z15
+	VPSRLW           $0x02, 512(R8), Z15
 	VPTERNLOGD       $0xf8, Z6, Z15, Z0
-	PREFETCHT0       6720(R10)
+	PREFETCHT0       4128(R8)
 	VPDPBUSD.BCST    192(AX), Z0, Z7
 	VPDPBUSD.BCST    196(AX), Z0, Z8
 	VPDPBUSD.BCST    200(AX), Z0, Z9
 	VPDPBUSD.BCST    204(AX), Z0, Z10
 	VPSRLW           $0x04, 320(R8), Z0
 	VPANDD           Z5, Z0, Z0
-	VPSRLW           $0x02, 64(R9), Z15
+	VPSRLW           $0x02, 576(R8), Z15
 	VPTERNLOGD       $0xf8, Z6, Z15, Z0
 	VPDPBUSD.BCST    208(AX), Z0, Z7
 	VPDPBUSD.BCST    212(AX), Z0, Z8
@@ -26389,7 +26375,7 @@ back7:
 	VPDPBUSD.BCST    220(AX), Z0, Z10
 	VPSRLW           $0x04, 384(R8), Z0
 	VPANDD           Z5, Z0, Z0
-	VPSRLW           $0x02, 128(R9), Z15
+	VPSRLW           $0x02, 640(R8), Z15
 	VPTERNLOGD       $0xf8, Z6, Z15, Z0
 	VPDPBUSD.BCST    224(AX), Z0, Z7
 	VPDPBUSD.BCST    228(AX), Z0, Z8
@@ -26397,13 +26383,13 @@ back7:
 	VPDPBUSD.BCST    236(AX), Z0, Z10
 	VPSRLW           $0x04, 448(R8), Z0
 	VPANDD           Z5, Z0, Z0
-	VPSRLW           $0x02, 192(R9), Z15
+	VPSRLW           $0x02, 704(R8), Z15
 	VPTERNLOGD       $0xf8, Z6, Z15, Z0
 	VPDPBUSD.BCST    240(AX), Z0, Z7
 	VPDPBUSD.BCST    244(AX), Z0, Z8
 	VPDPBUSD.BCST    248(AX), Z0, Z9
 	VPDPBUSD.BCST    252(AX), Z0, Z10
-	VPMOVSXBD        48(R10), Z0
+	VPMOVSXBD        816(R8), Z0
 	VPMULLD          Z0, Z7, Z7
 	VPADDD           Z7, Z11, Z11
 	VPMULLD          Z0, Z8, Z8
@@ -26413,9 +26399,7 @@ back7:
 	VPMULLD          Z0, Z10, Z10
 	VPADDD           Z10, Z14, Z14
 	ADDQ             $0x00000040, DI
-	ADDQ             $0x00000200, R8
-	ADDQ             $0x00000100, R9
-	ADDQ             $0x00000040, R10
+	ADDQ             $0x00000340, R8
 	ADDQ             $0x00000100, AX
 	ADDQ             $0x00000200, CX
 	ADDQ             $0x00000004, DX
@@ -26479,159 +26463,159 @@ plain:
 	RET
 
 large4:
-	MOVWLZX (DX), R11
-	ANDL    $0x00000f0f, R11
+	MOVWLZX (DX), R9
+	ANDL    $0x00000f0f, R9
 
 next4:
-	TZCNTL        R11, R12
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	VMOVD         R13, X15
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R8, R13
-	VMOVDQU32     (R13), Z0
+	TZCNTL        R9, R10
+	MOVL          R10, R11
+	ANDL          $0x00000008, R11
+	VMOVD         R11, X15
+	MOVL          R10, R11
+	ANDL          $0x00000003, R11
+	SHLL          $0x06, R11
+	ADDQ          R8, R11
+	VMOVDQU32     (R11), Z0
 	VPSRLW        X15, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	VMOVD         R13, X15
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R9, R13
-	VMOVDQU32     (R13), Z16
+	MOVL          R10, R11
+	ANDL          $0x00000008, R11
+	VMOVD         R11, X15
+	MOVL          R10, R11
+	ANDL          $0x00000003, R11
+	SHLL          $0x06, R11
+	ADDQ          R8, R11
+	VMOVDQU32     512(R11), Z16
 	VPSRLW        X15, Z16, Z16
 	VPANDD.BCST   words03<>+0(SB), Z16, Z16
 	VPSLLW        $0x04, Z16, Z16
 	VPORD         Z16, Z0, Z0
-	IMUL3Q        $0x00000010, R12, R12
-	ADDQ          CX, R12
-	VPDPWSSD.BCST (R12), Z0, Z7
-	VPDPWSSD.BCST 4(R12), Z0, Z8
-	VPDPWSSD.BCST 8(R12), Z0, Z9
-	VPDPWSSD.BCST 12(R12), Z0, Z10
-	BLSRL         R11, R11
+	IMUL3Q        $0x00000010, R10, R10
+	ADDQ          CX, R10
+	VPDPWSSD.BCST (R10), Z0, Z7
+	VPDPWSSD.BCST 4(R10), Z0, Z8
+	VPDPWSSD.BCST 8(R10), Z0, Z9
+	VPDPWSSD.BCST 12(R10), Z0, Z10
+	BLSRL         R9, R9
 	JNZ           next4
 	JMP           back4
 
 large5:
-	MOVWLZX (DX), R11
-	ANDL    $0x0000f0f0, R11
+	MOVWLZX (DX), R9
+	ANDL    $0x0000f0f0, R9
 
 next5:
-	TZCNTL        R11, R12
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	VMOVD         R13, X15
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R8, R13
-	VMOVDQU32     256(R13), Z0
+	TZCNTL        R9, R10
+	MOVL          R10, R11
+	ANDL          $0x00000008, R11
+	VMOVD         R11, X15
+	MOVL          R10, R11
+	ANDL          $0x00000003, R11
+	SHLL          $0x06, R11
+	ADDQ          R8, R11
+	VMOVDQU32     256(R11), Z0
 	VPSRLW        X15, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	ADDL          $0x02, R13
-	VMOVD         R13, X15
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R9, R13
-	VMOVDQU32     (R13), Z16
+	MOVL          R10, R11
+	ANDL          $0x00000008, R11
+	ADDL          $0x02, R11
+	VMOVD         R11, X15
+	MOVL          R10, R11
+	ANDL          $0x00000003, R11
+	SHLL          $0x06, R11
+	ADDQ          R8, R11
+	VMOVDQU32     512(R11), Z16
 	VPSRLW        X15, Z16, Z16
 	VPANDD.BCST   words03<>+0(SB), Z16, Z16
 	VPSLLW        $0x04, Z16, Z16
 	VPORD         Z16, Z0, Z0
-	IMUL3Q        $0x00000010, R12, R12
-	ADDQ          CX, R12
-	VPDPWSSD.BCST (R12), Z0, Z7
-	VPDPWSSD.BCST 4(R12), Z0, Z8
-	VPDPWSSD.BCST 8(R12), Z0, Z9
-	VPDPWSSD.BCST 12(R12), Z0, Z10
-	BLSRL         R11, R11
+	IMUL3Q        $0x00000010, R10, R10
+	ADDQ          CX, R10
+	VPDPWSSD.BCST (R10), Z0, Z7
+	VPDPWSSD.BCST 4(R10), Z0, Z8
+	VPDPWSSD.BCST 8(R10), Z0, Z9
+	VPDPWSSD.BCST 12(R10), Z0, Z10
+	BLSRL         R9, R9
 	JNZ           next5
 	JMP           back5
 
 large6:
-	MOVWLZX 2(DX), R11
-	ANDL    $0x00000f0f, R11
+	MOVWLZX 2(DX), R9
+	ANDL    $0x00000f0f, R9
 
 next6:
-	TZCNTL        R11, R12
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	ADDL          $0x04, R13
-	VMOVD         R13, X15
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R8, R13
-	VMOVDQU32     (R13), Z0
+	TZCNTL        R9, R10
+	MOVL          R10, R11
+	ANDL          $0x00000008, R11
+	ADDL          $0x04, R11
+	VMOVD         R11, X15
+	MOVL          R10, R11
+	ANDL          $0x00000003, R11
+	SHLL          $0x06, R11
+	ADDQ          R8, R11
+	VMOVDQU32     (R11), Z0
 	VPSRLW        X15, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	ADDL          $0x04, R13
-	VMOVD         R13, X15
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R9, R13
-	VMOVDQU32     (R13), Z16
+	MOVL          R10, R11
+	ANDL          $0x00000008, R11
+	ADDL          $0x04, R11
+	VMOVD         R11, X15
+	MOVL          R10, R11
+	ANDL          $0x00000003, R11
+	SHLL          $0x06, R11
+	ADDQ          R8, R11
+	VMOVDQU32     512(R11), Z16
 	VPSRLW        X15, Z16, Z16
 	VPANDD.BCST   words03<>+0(SB), Z16, Z16
 	VPSLLW        $0x04, Z16, Z16
 	VPORD         Z16, Z0, Z0
-	IMUL3Q        $0x00000010, R12, R12
-	ADDQ          CX, R12
-	VPDPWSSD.BCST 256(R12), Z0, Z7
-	VPDPWSSD.BCST 260(R12), Z0, Z8
-	VPDPWSSD.BCST 264(R12), Z0, Z9
-	VPDPWSSD.BCST 268(R12), Z0, Z10
-	BLSRL         R11, R11
+	IMUL3Q        $0x00000010, R10, R10
+	ADDQ          CX, R10
+	VPDPWSSD.BCST 256(R10), Z0, Z7
+	VPDPWSSD.BCST 260(R10), Z0, Z8
+	VPDPWSSD.BCST 264(R10), Z0, Z9
+	VPDPWSSD.BCST 268(R10), Z0, Z10
+	BLSRL         R9, R9
 	JNZ           next6
 	JMP           back6
 
 large7:
-	MOVWLZX 2(DX), R11
-	ANDL    $0x0000f0f0, R11
+	MOVWLZX 2(DX), R9
+	ANDL    $0x0000f0f0, R9
 
 next7:
-	TZCNTL        R11, R12
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	ADDL          $0x04, R13
-	VMOVD         R13, X15
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R8, R13
-	VMOVDQU32     256(R13), Z0
+	TZCNTL        R9, R10
+	MOVL          R10, R11
+	ANDL          $0x00000008, R11
+	ADDL          $0x04, R11
+	VMOVD         R11, X15
+	MOVL          R10, R11
+	ANDL          $0x00000003, R11
+	SHLL          $0x06, R11
+	ADDQ          R8, R11
+	VMOVDQU32     256(R11), Z0
 	VPSRLW        X15, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	ADDL          $0x06, R13
-	VMOVD         R13, X15
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R9, R13
-	VMOVDQU32     (R13), Z16
+	MOVL          R10, R11
+	ANDL          $0x00000008, R11
+	ADDL          $0x06, R11
+	VMOVD         R11, X15
+	MOVL          R10, R11
+	ANDL          $0x00000003, R11
+	SHLL          $0x06, R11
+	ADDQ          R8, R11
+	VMOVDQU32     512(R11), Z16
 	VPSRLW        X15, Z16, Z16
 	VPANDD.BCST   words03<>+0(SB), Z16, Z16
 	VPSLLW        $0x04, Z16, Z16
 	VPORD         Z16, Z0, Z0
-	IMUL3Q        $0x00000010, R12, R12
-	ADDQ          CX, R12
-	VPDPWSSD.BCST 256(R12), Z0, Z7
-	VPDPWSSD.BCST 260(R12), Z0, Z8
-	VPDPWSSD.BCST 264(R12), Z0, Z9
-	VPDPWSSD.BCST 268(R12), Z0, Z10
-	BLSRL         R11, R11
+	IMUL3Q        $0x00000010, R10, R10
+	ADDQ          CX, R10
+	VPDPWSSD.BCST 256(R10), Z0, Z7
+	VPDPWSSD.BCST 260(R10), Z0, Z8
+	VPDPWSSD.BCST 264(R10), Z0, Z9
+	VPDPWSSD.BCST 268(R10), Z0, Z10
+	BLSRL         R9, R9
 	JNZ           next7
 	JMP           back7
 
@@ -26664,8 +26648,6 @@ loop2:
 	LEAQ   1280(AX), DI
 	MOVQ   $0x00000004, (SP)
 	LEAQ   (BX), R8
-	LEAQ   2048(BX), R9
-	LEAQ   3072(BX), R10
 
 loop3:
 	VPBROADCASTD (DI), Z8
@@ -26678,42 +26660,42 @@ loop3:
 
 back4:
 	VPANDD        (R8), Z6, Z0
-	VPSLLW        $0x04, (R9), Z18
+	VPSLLW        $0x04, 512(R8), Z18
 	VPTERNLOGD    $0xf8, Z7, Z18, Z0
-	PREFETCHT0    6720(R8)
+	PREFETCHT0    3360(R8)
 	VPDPBUSD.BCST (AX), Z0, Z8
 	VPDPBUSD.BCST 4(AX), Z0, Z9
 	VPDPBUSD.BCST 8(AX), Z0, Z10
 	VPDPBUSD.BCST 12(AX), Z0, Z11
 	VPDPBUSD.BCST 16(AX), Z0, Z12
 	VPANDD        64(R8), Z6, Z0
-	VPSLLW        $0x04, 64(R9), Z18
+	VPSLLW        $0x04, 576(R8), Z18
 	VPTERNLOGD    $0xf8, Z7, Z18, Z0
-	PREFETCHT0    6784(R8)
+	PREFETCHT0    3424(R8)
 	VPDPBUSD.BCST 20(AX), Z0, Z8
 	VPDPBUSD.BCST 24(AX), Z0, Z9
 	VPDPBUSD.BCST 28(AX), Z0, Z10
 	VPDPBUSD.BCST 32(AX), Z0, Z11
 	VPDPBUSD.BCST 36(AX), Z0, Z12
 	VPANDD        128(R8), Z6, Z0
-	VPSLLW        $0x04, 128(R9), Z18
+	VPSLLW        $0x04, 640(R8), Z18
 	VPTERNLOGD    $0xf8, Z7, Z18, Z0
-	PREFETCHT0    6848(R8)
+	PREFETCHT0    3488(R8)
 	VPDPBUSD.BCST 40(AX), Z0, Z8
 	VPDPBUSD.BCST 44(AX), Z0, Z9
 	VPDPBUSD.BCST 48(AX), Z0, Z10
 	VPDPBUSD.BCST 52(AX), Z0, Z11
 	VPDPBUSD.BCST 56(AX), Z0, Z12
 	VPANDD        192(R8), Z6, Z0
-	VPSLLW        $0x04, 192(R9), Z18
+	VPSLLW        $0x04, 704(R8), Z18
 	VPTERNLOGD    $0xf8, Z7, Z18, Z0
-	PREFETCHT0    6912(R8)
+	PREFETCHT0    3552(R8)
 	VPDPBUSD.BCST 60(AX), Z0, Z8
 	VPDPBUSD.BCST 64(AX), Z0, Z9
 	VPDPBUSD.BCST 68(AX), Z0, Z10
 	VPDPBUSD.BCST 72(AX), Z0, Z11
 	VPDPBUSD.BCST 76(AX), Z0, Z12
-	VPMOVSXBD     (R10), Z0
+	VPMOVSXBD     768(R8), Z0
 	VPMULLD       Z0, Z8, Z8
 	VPADDD        Z8, Z13, Z13
 	VPMULLD       Z0, Z9, Z9
@@ -26734,42 +26716,42 @@ back4:
 
 back5:
 	VPANDD        256(R8), Z6, Z0
-	VPSLLW        $0x02, (R9), Z18
+	VPSLLW        $0x02, 512(R8), Z18
 	VPTERNLOGD    $0xf8, Z7, Z18, Z0
-	PREFETCHT0    6976(R8)
+	PREFETCHT0    3616(R8)
 	VPDPBUSD.BCST 80(AX), Z0, Z8
 	VPDPBUSD.BCST 84(AX), Z0, Z9
 	VPDPBUSD.BCST 88(AX), Z0, Z10
 	VPDPBUSD.BCST 92(AX), Z0, Z11
 	VPDPBUSD.BCST 96(AX), Z0, Z12
 	VPANDD        320(R8), Z6, Z0
-	VPSLLW        $0x02, 64(R9), Z18
+	VPSLLW        $0x02, 576(R8), Z18
 	VPTERNLOGD    $0xf8, Z7, Z18, Z0
-	PREFETCHT0    7040(R8)
+	PREFETCHT0    3680(R8)
 	VPDPBUSD.BCST 100(AX), Z0, Z8
 	VPDPBUSD.BCST 104(AX), Z0, Z9
 	VPDPBUSD.BCST 108(AX), Z0, Z10
 	VPDPBUSD.BCST 112(AX), Z0, Z11
 	VPDPBUSD.BCST 116(AX), Z0, Z12
 	VPANDD        384(R8), Z6, Z0
-	VPSLLW        $0x02, 128(R9), Z18
+	VPSLLW        $0x02, 640(R8), Z18
 	VPTERNLOGD    $0xf8, Z7, Z18, Z0
-	PREFETCHT0    7104(R8)
+	PREFETCHT0    3744(R8)
 	VPDPBUSD.BCST 120(AX), Z0, Z8
 	VPDPBUSD.BCST 124(AX), Z0, Z9
 	VPDPBUSD.BCST 128(AX), Z0, Z10
 	VPDPBUSD.BCST 132(AX), Z0, Z11
 	VPDPBUSD.BCST 136(AX), Z0, Z12
 	VPANDD        448(R8), Z6, Z0
-	VPSLLW        $0x02, 192(R9), Z18
+	VPSLLW        $0x02, 704(R8), Z18
 	VPTERNLOGD    $0xf8, Z7, Z18, Z0
-	PREFETCHT0    7168(R8)
+	PREFETCHT0    3808(R8)
 	VPDPBUSD.BCST 140(AX), Z0, Z8
 	VPDPBUSD.BCST 144(AX), Z0, Z9
 	VPDPBUSD.BCST 148(AX), Z0, Z10
 	VPDPBUSD.BCST 152(AX), Z0, Z11
 	VPDPBUSD.BCST 156(AX), Z0, Z12
-	VPMOVSXBD     16(R10), Z0
+	VPMOVSXBD     784(R8), Z0
 	VPMULLD       Z0, Z8, Z8
 	VPADDD        Z8, Z13, Z13
 	VPMULLD       Z0, Z9, Z9
@@ -26791,9 +26773,9 @@ back5:
 back6:
 	VPSRLW        $0x04, (R8), Z0
 	VPANDD        Z6, Z0, Z0
-	VMOVDQU32     (R9), Z18
+	VMOVDQU32     512(R8), Z18
 	VPTERNLOGD    $0xf8, Z7, Z18, Z0
-	PREFETCHT0    6720(R9)
+	PREFETCHT0    3872(R8)
 	VPDPBUSD.BCST 160(AX), Z0, Z8
 	VPDPBUSD.BCST 164(AX), Z0, Z9
 	VPDPBUSD.BCST 168(AX), Z0, Z10
@@ -26801,9 +26783,9 @@ back6:
 	VPDPBUSD.BCST 176(AX), Z0, Z12
 	VPSRLW        $0x04, 64(R8), Z0
 	VPANDD        Z6, Z0, Z0
-	VMOVDQU32     64(R9), Z18
+	VMOVDQU32     576(R8), Z18
 	VPTERNLOGD    $0xf8, Z7, Z18, Z0
-	PREFETCHT0    6784(R9)
+	PREFETCHT0    3936(R8)
 	VPDPBUSD.BCST 180(AX), Z0, Z8
 	VPDPBUSD.BCST 184(AX), Z0, Z9
 	VPDPBUSD.BCST 188(AX), Z0, Z10
@@ -26811,9 +26793,9 @@ back6:
 	VPDPBUSD.BCST 196(AX), Z0, Z12
 	VPSRLW        $0x04, 128(R8), Z0
 	VPANDD        Z6, Z0, Z0
-	VMOVDQU32     128(R9), Z18
+	VMOVDQU32     640(R8), Z18
 	VPTERNLOGD    $0xf8, Z7, Z18, Z0
-	PREFETCHT0    6848(R9)
+	PREFETCHT0    4000(R8)
 	VPDPBUSD.BCST 200(AX), Z0, Z8
 	VPDPBUSD.BCST 204(AX), Z0, Z9
 	VPDPBUSD.BCST 208(AX), Z0, Z10
@@ -26821,15 +26803,15 @@ back6:
 	VPDPBUSD.BCST 216(AX), Z0, Z12
 	VPSRLW        $0x04, 192(R8), Z0
 	VPANDD        Z6, Z0, Z0
-	VMOVDQU32     192(R9), Z18
+	VMOVDQU32     704(R8), Z18
 	VPTERNLOGD    $0xf8, Z7, Z18, Z0
-	PREFETCHT0    6912(R9)
+	PREFETCHT0    4064(R8)
 	VPDPBUSD.BCST 220(AX), Z0, Z8
 	VPDPBUSD.BCST 224(AX), Z0, Z9
 	VPDPBUSD.BCST 228(AX), Z0, Z10
 	VPDPBUSD.BCST 232(AX), Z0, Z11
 	VPDPBUSD.BCST 236(AX), Z0, Z12
-	VPMOVSXBD     32(R10), Z0
+	VPMOVSXBD     800(R8), Z0
 	VPMULLD       Z0, Z8, Z8
 	VPADDD        Z8, Z13, Z13
 	VPMULLD       Z0, Z9, Z9
@@ -26851,9 +26833,9 @@ back6:
 back7:
 	VPSRLW           $0x04, 256(R8), Z0
 	VPANDD           Z6, Z0, Z0
-	VPSRLW           $0x02, (R9), Z18
+	VPSRLW           $0x02, 512(R8), Z18
 	VPTERNLOGD       $0xf8, Z7, Z18, Z0
-	PREFETCHT0       6720(R10)
+	PREFETCHT0       4128(R8)
 	VPDPBUSD.BCST    240(AX), Z0, Z8
 	VPDPBUSD.BCST    244(AX), Z0, Z9
 	VPDPBUSD.BCST    248(AX), Z0, Z10
@@ -26861,7 +26843,7 @@ back7:
 	VPDPBUSD.BCST    256(AX), Z0, Z12
 	VPSRLW           $0x04, 320(R8), Z0
 	VPANDD           Z6, Z0, Z0
-	VPSRLW           $0x02, 64(R9), Z18
+	VPSRLW           $0x02, 576(R8), Z18
 	VPTERNLOGD       $0xf8, Z7, Z18, Z0
 	VPDPBUSD.BCST    260(AX), Z0, Z8
 	VPDPBUSD.BCST    264(AX), Z0, Z9
@@ -26870,7 +26852,7 @@ back7:
 	VPDPBUSD.BCST    276(AX), Z0, Z12
 	VPSRLW           $0x04, 384(R8), Z0
 	VPANDD           Z6, Z0, Z0
-	VPSRLW           $0x02, 128(R9), Z18
+	VPSRLW           $0x02, 640(R8), Z18
 	VPTERNLOGD       $0xf8, Z7, Z18, Z0
 	VPDPBUSD.BCST    280(AX), Z0, Z8
 	VPDPBUSD.BCST    284(AX), Z0, Z9
@@ -26879,14 +26861,14 @@ back7:
 	VPDPBUSD.BCST    296(AX), Z0, Z12
 	VPSRLW           $0x04, 448(R8), Z0
 	VPANDD           Z6, Z0, Z0
-	VPSRLW           $0x02, 192(R9), Z18
+	VPSRLW           $0x02, 704(R8), Z18
 	VPTERNLOGD       $0xf8, Z7, Z18, Z0
 	VPDPBUSD.BCST    300(AX), Z0, Z8
 	VPDPBUSD.BCST    304(AX), Z0, Z9
 	VPDPBUSD.BCST    308(AX), Z0, Z10
 	VPDPBUSD.BCST    312(AX), Z0, Z11
 	VPDPBUSD.BCST    316(AX), Z0, Z12
-	VPMOVSXBD        48(R10), Z0
+	VPMOVSXBD        816(R8), Z0
 	VPMULLD          Z0, Z8, Z8
 	VPADDD           Z8, Z13, Z13
 	VPMULLD          Z0, Z9, Z9
@@ -26898,9 +26880,7 @@ back7:
 	VPMULLD          Z0, Z12, Z12
 	VPADDD           Z12, Z17, Z17
 	ADDQ             $0x00000050, DI
-	ADDQ             $0x00000200, R8
-	ADDQ             $0x00000100, R9
-	ADDQ             $0x00000040, R10
+	ADDQ             $0x00000340, R8
 	ADDQ             $0x00000140, AX
 	ADDQ             $0x00000280, CX
 	ADDQ             $0x00000004, DX
@@ -26972,163 +26952,163 @@ plain:
 	RET
 
 large4:
-	MOVWLZX (DX), R11
-	ANDL    $0x00000f0f, R11
+	MOVWLZX (DX), R9
+	ANDL    $0x00000f0f, R9
 
 next4:
-	TZCNTL        R11, R12
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	VMOVD         R13, X18
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R8, R13
-	VMOVDQU32     (R13), Z0
+	TZCNTL        R9, R10
+	MOVL          R10, R11
+	ANDL          $0x00000008, R11
+	VMOVD         R11, X18
+	MOVL          R10, R11
+	ANDL          $0x00000003, R11
+	SHLL          $0x06, R11
+	ADDQ          R8, R11
+	VMOVDQU32     (R11), Z0
 	VPSRLW        X18, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	VMOVD         R13, X18
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R9, R13
-	VMOVDQU32     (R13), Z19
+	MOVL          R10, R11
+	ANDL          $0x00000008, R11
+	VMOVD         R11, X18
+	MOVL          R10, R11
+	ANDL          $0x00000003, R11
+	SHLL          $0x06, R11
+	ADDQ          R8, R11
+	VMOVDQU32     512(R11), Z19
 	VPSRLW        X18, Z19, Z19
 	VPANDD.BCST   words03<>+0(SB), Z19, Z19
 	VPSLLW        $0x04, Z19, Z19
 	VPORD         Z19, Z0, Z0
-	IMUL3Q        $0x00000014, R12, R12
-	ADDQ          CX, R12
-	VPDPWSSD.BCST (R12), Z0, Z8
-	VPDPWSSD.BCST 4(R12), Z0, Z9
-	VPDPWSSD.BCST 8(R12), Z0, Z10
-	VPDPWSSD.BCST 12(R12), Z0, Z11
-	VPDPWSSD.BCST 16(R12), Z0, Z12
-	BLSRL         R11, R11
+	IMUL3Q        $0x00000014, R10, R10
+	ADDQ          CX, R10
+	VPDPWSSD.BCST (R10), Z0, Z8
+	VPDPWSSD.BCST 4(R10), Z0, Z9
+	VPDPWSSD.BCST 8(R10), Z0, Z10
+	VPDPWSSD.BCST 12(R10), Z0, Z11
+	VPDPWSSD.BCST 16(R10), Z0, Z12
+	BLSRL         R9, R9
 	JNZ           next4
 	JMP           back4
 
 large5:
-	MOVWLZX (DX), R11
-	ANDL    $0x0000f0f0, R11
+	MOVWLZX (DX), R9
+	ANDL    $0x0000f0f0, R9
 
 next5:
-	TZCNTL        R11, R12
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	VMOVD         R13, X18
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R8, R13
-	VMOVDQU32     256(R13), Z0
+	TZCNTL        R9, R10
+	MOVL          R10, R11
+	ANDL          $0x00000008, R11
+	VMOVD         R11, X18
+	MOVL          R10, R11
+	ANDL          $0x00000003, R11
+	SHLL          $0x06, R11
+	ADDQ          R8, R11
+	VMOVDQU32     256(R11), Z0
 	VPSRLW        X18, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	ADDL          $0x02, R13
-	VMOVD         R13, X18
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R9, R13
-	VMOVDQU32     (R13), Z19
+	MOVL          R10, R11
+	ANDL          $0x00000008, R11
+	ADDL          $0x02, R11
+	VMOVD         R11, X18
+	MOVL          R10, R11
+	ANDL          $0x00000003, R11
+	SHLL          $0x06, R11
+	ADDQ          R8, R11
+	VMOVDQU32     512(R11), Z19
 	VPSRLW        X18, Z19, Z19
 	VPANDD.BCST   words03<>+0(SB), Z19, Z19
 	VPSLLW        $0x04, Z19, Z19
 	VPORD         Z19, Z0, Z0
-	IMUL3Q        $0x00000014, R12, R12
-	ADDQ          CX, R12
-	VPDPWSSD.BCST (R12), Z0, Z8
-	VPDPWSSD.BCST 4(R12), Z0, Z9
-	VPDPWSSD.BCST 8(R12), Z0, Z10
-	VPDPWSSD.BCST 12(R12), Z0, Z11
-	VPDPWSSD.BCST 16(R12), Z0, Z12
-	BLSRL         R11, R11
+	IMUL3Q        $0x00000014, R10, R10
+	ADDQ          CX, R10
+	VPDPWSSD.BCST (R10), Z0, Z8
+	VPDPWSSD.BCST 4(R10), Z0, Z9
+	VPDPWSSD.BCST 8(R10), Z0, Z10
+	VPDPWSSD.BCST 12(R10), Z0, Z11
+	VPDPWSSD.BCST 16(R10), Z0, Z12
+	BLSRL         R9, R9
 	JNZ           next5
 	JMP           back5
 
 large6:
-	MOVWLZX 2(DX), R11
-	ANDL    $0x00000f0f, R11
+	MOVWLZX 2(DX), R9
+	ANDL    $0x00000f0f, R9
 
 next6:
-	TZCNTL        R11, R12
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	ADDL          $0x04, R13
-	VMOVD         R13, X18
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R8, R13
-	VMOVDQU32     (R13), Z0
+	TZCNTL        R9, R10
+	MOVL          R10, R11
+	ANDL          $0x00000008, R11
+	ADDL          $0x04, R11
+	VMOVD         R11, X18
+	MOVL          R10, R11
+	ANDL          $0x00000003, R11
+	SHLL          $0x06, R11
+	ADDQ          R8, R11
+	VMOVDQU32     (R11), Z0
 	VPSRLW        X18, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	ADDL          $0x04, R13
-	VMOVD         R13, X18
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R9, R13
-	VMOVDQU32     (R13), Z19
+	MOVL          R10, R11
+	ANDL          $0x00000008, R11
+	ADDL          $0x04, R11
+	VMOVD         R11, X18
+	MOVL          R10, R11
+	ANDL          $0x00000003, R11
+	SHLL          $0x06, R11
+	ADDQ          R8, R11
+	VMOVDQU32     512(R11), Z19
 	VPSRLW        X18, Z19, Z19
 	VPANDD.BCST   words03<>+0(SB), Z19, Z19
 	VPSLLW        $0x04, Z19, Z19
 	VPORD         Z19, Z0, Z0
-	IMUL3Q        $0x00000014, R12, R12
-	ADDQ          CX, R12
-	VPDPWSSD.BCST 320(R12), Z0, Z8
-	VPDPWSSD.BCST 324(R12), Z0, Z9
-	VPDPWSSD.BCST 328(R12), Z0, Z10
-	VPDPWSSD.BCST 332(R12), Z0, Z11
-	VPDPWSSD.BCST 336(R12), Z0, Z12
-	BLSRL         R11, R11
+	IMUL3Q        $0x00000014, R10, R10
+	ADDQ          CX, R10
+	VPDPWSSD.BCST 320(R10), Z0, Z8
+	VPDPWSSD.BCST 324(R10), Z0, Z9
+	VPDPWSSD.BCST 328(R10), Z0, Z10
+	VPDPWSSD.BCST 332(R10), Z0, Z11
+	VPDPWSSD.BCST 336(R10), Z0, Z12
+	BLSRL         R9, R9
 	JNZ           next6
 	JMP           back6
 
 large7:
-	MOVWLZX 2(DX), R11
-	ANDL    $0x0000f0f0, R11
+	MOVWLZX 2(DX), R9
+	ANDL    $0x0000f0f0, R9
 
 next7:
-	TZCNTL        R11, R12
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	ADDL          $0x04, R13
-	VMOVD         R13, X18
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R8, R13
-	VMOVDQU32     256(R13), Z0
+	TZCNTL        R9, R10
+	MOVL          R10, R11
+	ANDL          $0x00000008, R11
+	ADDL          $0x04, R11
+	VMOVD         R11, X18
+	MOVL          R10, R11
+	ANDL          $0x00000003, R11
+	SHLL          $0x06, R11
+	ADDQ          R8, R11
+	VMOVDQU32     256(R11), Z0
 	VPSRLW        X18, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	ADDL          $0x06, R13
-	VMOVD         R13, X18
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R9, R13
-	VMOVDQU32     (R13), Z19
+	MOVL          R10, R11
+	ANDL          $0x00000008, R11
+	ADDL          $0x06, R11
+	VMOVD         R11, X18
+	MOVL          R10, R11
+	ANDL          $0x00000003, R11
+	SHLL          $0x06, R11
+	ADDQ          R8, R11
+	VMOVDQU32     512(R11), Z19
 	VPSRLW        X18, Z19, Z19
 	VPANDD.BCST   words03<>+0(SB), Z19, Z19
 	VPSLLW        $0x04, Z19, Z19
 	VPORD         Z19, Z0, Z0
-	IMUL3Q        $0x00000014, R12, R12
-	ADDQ          CX, R12
-	VPDPWSSD.BCST 320(R12), Z0, Z8
-	VPDPWSSD.BCST 324(R12), Z0, Z9
-	VPDPWSSD.BCST 328(R12), Z0, Z10
-	VPDPWSSD.BCST 332(R12), Z0, Z11
-	VPDPWSSD.BCST 336(R12), Z0, Z12
-	BLSRL         R11, R11
+	IMUL3Q        $0x00000014, R10, R10
+	ADDQ          CX, R10
+	VPDPWSSD.BCST 320(R10), Z0, Z8
+	VPDPWSSD.BCST 324(R10), Z0, Z9
+	VPDPWSSD.BCST 328(R10), Z0, Z10
+	VPDPWSSD.BCST 332(R10), Z0, Z11
+	VPDPWSSD.BCST 336(R10), Z0, Z12
+	BLSRL         R9, R9
 	JNZ           next7
 	JMP           back7
 
@@ -27163,8 +27143,6 @@ loop2:
 	LEAQ   1536(AX), DI
 	MOVQ   $0x00000004, (SP)
 	LEAQ   (BX), R8
-	LEAQ   2048(BX), R9
-	LEAQ   3072(BX), R10
 
 loop3:
 	VPBROADCASTD (DI), Z9
@@ -27178,9 +27156,9 @@ loop3:
 
 back4:
 	VPANDD        (R8), Z7, Z0
-	VPSLLW        $0x04, (R9), Z21
+	VPSLLW        $0x04, 512(R8), Z21
 	VPTERNLOGD    $0xf8, Z8, Z21, Z0
-	PREFETCHT0    6720(R8)
+	PREFETCHT0    3360(R8)
 	VPDPBUSD.BCST (AX), Z0, Z9
 	VPDPBUSD.BCST 4(AX), Z0, Z10
 	VPDPBUSD.BCST 8(AX), Z0, Z11
@@ -27188,9 +27166,9 @@ back4:
 	VPDPBUSD.BCST 16(AX), Z0, Z13
 	VPDPBUSD.BCST 20(AX), Z0, Z14
 	VPANDD        64(R8), Z7, Z0
-	VPSLLW        $0x04, 64(R9), Z21
+	VPSLLW        $0x04, 576(R8), Z21
 	VPTERNLOGD    $0xf8, Z8, Z21, Z0
-	PREFETCHT0    6784(R8)
+	PREFETCHT0    3424(R8)
 	VPDPBUSD.BCST 24(AX), Z0, Z9
 	VPDPBUSD.BCST 28(AX), Z0, Z10
 	VPDPBUSD.BCST 32(AX), Z0, Z11
@@ -27198,9 +27176,9 @@ back4:
 	VPDPBUSD.BCST 40(AX), Z0, Z13
 	VPDPBUSD.BCST 44(AX), Z0, Z14
 	VPANDD        128(R8), Z7, Z0
-	VPSLLW        $0x04, 128(R9), Z21
+	VPSLLW        $0x04, 640(R8), Z21
 	VPTERNLOGD    $0xf8, Z8, Z21, Z0
-	PREFETCHT0    6848(R8)
+	PREFETCHT0    3488(R8)
 	VPDPBUSD.BCST 48(AX), Z0, Z9
 	VPDPBUSD.BCST 52(AX), Z0, Z10
 	VPDPBUSD.BCST 56(AX), Z0, Z11
@@ -27208,16 +27186,16 @@ back4:
 	VPDPBUSD.BCST 64(AX), Z0, Z13
 	VPDPBUSD.BCST 68(AX), Z0, Z14
 	VPANDD        192(R8), Z7, Z0
-	VPSLLW        $0x04, 192(R9), Z21
+	VPSLLW        $0x04, 704(R8), Z21
 	VPTERNLOGD    $0xf8, Z8, Z21, Z0
-	PREFETCHT0    6912(R8)
+	PREFETCHT0    3552(R8)
 	VPDPBUSD.BCST 72(AX), Z0, Z9
 	VPDPBUSD.BCST 76(AX), Z0, Z10
 	VPDPBUSD.BCST 80(AX), Z0, Z11
 	VPDPBUSD.BCST 84(AX), Z0, Z12
 	VPDPBUSD.BCST 88(AX), Z0, Z13
 	VPDPBUSD.BCST 92(AX), Z0, Z14
-	VPMOVSXBD     (R10), Z0
+	VPMOVSXBD     768(R8), Z0
 	VPMULLD       Z0, Z9, Z9
 	VPADDD        Z9, Z15, Z15
 	VPMULLD       Z0, Z10, Z10
@@ -27241,9 +27219,9 @@ back4:
 
 back5:
 	VPANDD        256(R8), Z7, Z0
-	VPSLLW        $0x02, (R9), Z21
+	VPSLLW        $0x02, 512(R8), Z21
 	VPTERNLOGD    $0xf8, Z8, Z21, Z0
-	PREFETCHT0    6976(R8)
+	PREFETCHT0    3616(R8)
 	VPDPBUSD.BCST 96(AX), Z0, Z9
 	VPDPBUSD.BCST 100(AX), Z0, Z10
 	VPDPBUSD.BCST 104(AX), Z0, Z11
@@ -27251,9 +27229,9 @@ back5:
 	VPDPBUSD.BCST 112(AX), Z0, Z13
 	VPDPBUSD.BCST 116(AX), Z0, Z14
 	VPANDD        320(R8), Z7, Z0
-	VPSLLW        $0x02, 64(R9), Z21
+	VPSLLW        $0x02, 576(R8), Z21
 	VPTERNLOGD    $0xf8, Z8, Z21, Z0
-	PREFETCHT0    7040(R8)
+	PREFETCHT0    3680(R8)
 	VPDPBUSD.BCST 120(AX), Z0, Z9
 	VPDPBUSD.BCST 124(AX), Z0, Z10
 	VPDPBUSD.BCST 128(AX), Z0, Z11
@@ -27261,9 +27239,9 @@ back5:
 	VPDPBUSD.BCST 136(AX), Z0, Z13
 	VPDPBUSD.BCST 140(AX), Z0, Z14
 	VPANDD        384(R8), Z7, Z0
-	VPSLLW        $0x02, 128(R9), Z21
+	VPSLLW        $0x02, 640(R8), Z21
 	VPTERNLOGD    $0xf8, Z8, Z21, Z0
-	PREFETCHT0    7104(R8)
+	PREFETCHT0    3744(R8)
 	VPDPBUSD.BCST 144(AX), Z0, Z9
 	VPDPBUSD.BCST 148(AX), Z0, Z10
 	VPDPBUSD.BCST 152(AX), Z0, Z11
@@ -27271,16 +27249,16 @@ back5:
 	VPDPBUSD.BCST 160(AX), Z0, Z13
 	VPDPBUSD.BCST 164(AX), Z0, Z14
 	VPANDD        448(R8), Z7, Z0
-	VPSLLW        $0x02, 192(R9), Z21
+	VPSLLW        $0x02, 704(R8), Z21
 	VPTERNLOGD    $0xf8, Z8, Z21, Z0
-	PREFETCHT0    7168(R8)
+	PREFETCHT0    3808(R8)
 	VPDPBUSD.BCST 168(AX), Z0, Z9
 	VPDPBUSD.BCST 172(AX), Z0, Z10
 	VPDPBUSD.BCST 176(AX), Z0, Z11
 	VPDPBUSD.BCST 180(AX), Z0, Z12
 	VPDPBUSD.BCST 184(AX), Z0, Z13
 	VPDPBUSD.BCST 188(AX), Z0, Z14
-	VPMOVSXBD     16(R10), Z0
+	VPMOVSXBD     784(R8), Z0
 	VPMULLD       Z0, Z9, Z9
 	VPADDD        Z9, Z15, Z15
 	VPMULLD       Z0, Z10, Z10
@@ -27305,9 +27283,9 @@ back5:
 back6:
 	VPSRLW        $0x04, (R8), Z0
 	VPANDD        Z7, Z0, Z0
-	VMOVDQU32     (R9), Z21
+	VMOVDQU32     512(R8), Z21
 	VPTERNLOGD    $0xf8, Z8, Z21, Z0
-	PREFETCHT0    6720(R9)
+	PREFETCHT0    3872(R8)
 	VPDPBUSD.BCST 192(AX), Z0, Z9
 	VPDPBUSD.BCST 196(AX), Z0, Z10
 	VPDPBUSD.BCST 200(AX), Z0, Z11
@@ -27316,9 +27294,9 @@ back6:
 	VPDPBUSD.BCST 212(AX), Z0, Z14
 	VPSRLW        $0x04, 64(R8), Z0
 	VPANDD        Z7, Z0, Z0
-	VMOVDQU32     64(R9), Z21
+	VMOVDQU32     576(R8), Z21
 	VPTERNLOGD    $0xf8, Z8, Z21, Z0
-	PREFETCHT0    6784(R9)
+	PREFETCHT0    3936(R8)
 	VPDPBUSD.BCST 216(AX), Z0, Z9
 	VPDPBUSD.BCST 220(AX), Z0, Z10
 	VPDPBUSD.BCST 224(AX), Z0, Z11
@@ -27327,9 +27305,9 @@ back6:
 	VPDPBUSD.BCST 236(AX), Z0, Z14
 	VPSRLW        $0x04, 128(R8), Z0
 	VPANDD        Z7, Z0, Z0
-	VMOVDQU32     128(R9), Z21
+	VMOVDQU32     640(R8), Z21
 	VPTERNLOGD    $0xf8, Z8, Z21, Z0
-	PREFETCHT0    6848(R9)
+	PREFETCHT0    4000(R8)
 	VPDPBUSD.BCST 240(AX), Z0, Z9
 	VPDPBUSD.BCST 244(AX), Z0, Z10
 	VPDPBUSD.BCST 248(AX), Z0, Z11
@@ -27338,16 +27316,16 @@ back6:
 	VPDPBUSD.BCST 260(AX), Z0, Z14
 	VPSRLW        $0x04, 192(R8), Z0
 	VPANDD        Z7, Z0, Z0
-	VMOVDQU32     192(R9), Z21
+	VMOVDQU32     704(R8), Z21
 	VPTERNLOGD    $0xf8, Z8, Z21, Z0
-	PREFETCHT0    6912(R9)
+	PREFETCHT0    4064(R8)
 	VPDPBUSD.BCST 264(AX), Z0, Z9
 	VPDPBUSD.BCST 268(AX), Z0, Z10
 	VPDPBUSD.BCST 272(AX), Z0, Z11
 	VPDPBUSD.BCST 276(AX), Z0, Z12
 	VPDPBUSD.BCST 280(AX), Z0, Z13
 	VPDPBUSD.BCST 284(AX), Z0, Z14
-	VPMOVSXBD     32(R10), Z0
+	VPMOVSXBD     800(R8), Z0
 	VPMULLD       Z0, Z9, Z9
 	VPADDD        Z9, Z15, Z15
 	VPMULLD       Z0, Z10, Z10
@@ -27372,9 +27350,9 @@ back6:
 back7:
 	VPSRLW           $0x04, 256(R8), Z0
 	VPANDD           Z7, Z0, Z0
-	VPSRLW           $0x02, (R9), Z21
+	VPSRLW           $0x02, 512(R8), Z21
 	VPTERNLOGD       $0xf8, Z8, Z21, Z0
-	PREFETCHT0       6720(R10)
+	PREFETCHT0       4128(R8)
 	VPDPBUSD.BCST    288(AX), Z0, Z9
 	VPDPBUSD.BCST    292(AX), Z0, Z10
 	VPDPBUSD.BCST    296(AX), Z0, Z11
@@ -27383,7 +27361,7 @@ back7:
 	VPDPBUSD.BCST    308(AX), Z0, Z14
 	VPSRLW           $0x04, 320(R8), Z0
 	VPANDD           Z7, Z0, Z0
-	VPSRLW           $0x02, 64(R9), Z21
+	VPSRLW           $0x02, 576(R8), Z21
 	VPTERNLOGD       $0xf8, Z8, Z21, Z0
 	VPDPBUSD.BCST    312(AX), Z0, Z9
 	VPDPBUSD.BCST    316(AX), Z0, Z10
@@ -27393,7 +27371,7 @@ back7:
 	VPDPBUSD.BCST    332(AX), Z0, Z14
 	VPSRLW           $0x04, 384(R8), Z0
 	VPANDD           Z7, Z0, Z0
-	VPSRLW           $0x02, 128(R9), Z21
+	VPSRLW           $0x02, 640(R8), Z21
 	VPTERNLOGD       $0xf8, Z8, Z21, Z0
 	VPDPBUSD.BCST    336(AX), Z0, Z9
 	VPDPBUSD.BCST    340(AX), Z0, Z10
@@ -27403,7 +27381,7 @@ back7:
 	VPDPBUSD.BCST    356(AX), Z0, Z14
 	VPSRLW           $0x04, 448(R8), Z0
 	VPANDD           Z7, Z0, Z0
-	VPSRLW           $0x02, 192(R9), Z21
+	VPSRLW           $0x02, 704(R8), Z21
 	VPTERNLOGD       $0xf8, Z8, Z21, Z0
 	VPDPBUSD.BCST    360(AX), Z0, Z9
 	VPDPBUSD.BCST    364(AX), Z0, Z10
@@ -27411,7 +27389,7 @@ back7:
 	VPDPBUSD.BCST    372(AX), Z0, Z12
 	VPDPBUSD.BCST    376(AX), Z0, Z13
 	VPDPBUSD.BCST    380(AX), Z0, Z14
-	VPMOVSXBD        48(R10), Z0
+	VPMOVSXBD        816(R8), Z0
 	VPMULLD          Z0, Z9, Z9
 	VPADDD           Z9, Z15, Z15
 	VPMULLD          Z0, Z10, Z10
@@ -27425,9 +27403,7 @@ back7:
 	VPMULLD          Z0, Z14, Z14
 	VPADDD           Z14, Z20, Z20
 	ADDQ             $0x00000060, DI
-	ADDQ             $0x00000200, R8
-	ADDQ             $0x00000100, R9
-	ADDQ             $0x00000040, R10
+	ADDQ             $0x00000340, R8
 	ADDQ             $0x00000180, AX
 	ADDQ             $0x00000300, CX
 	ADDQ             $0x00000004, DX
@@ -27507,167 +27483,167 @@ plain:
 	RET
 
 large4:
-	MOVWLZX (DX), R11
-	ANDL    $0x00000f0f, R11
+	MOVWLZX (DX), R9
+	ANDL    $0x00000f0f, R9
 
 next4:
-	TZCNTL        R11, R12
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	VMOVD         R13, X21
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R8, R13
-	VMOVDQU32     (R13), Z0
+	TZCNTL        R9, R10
+	MOVL          R10, R11
+	ANDL          $0x00000008, R11
+	VMOVD         R11, X21
+	MOVL          R10, R11
+	ANDL          $0x00000003, R11
+	SHLL          $0x06, R11
+	ADDQ          R8, R11
+	VMOVDQU32     (R11), Z0
 	VPSRLW        X21, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	VMOVD         R13, X21
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R9, R13
-	VMOVDQU32     (R13), Z22
+	MOVL          R10, R11
+	ANDL          $0x00000008, R11
+	VMOVD         R11, X21
+	MOVL          R10, R11
+	ANDL          $0x00000003, R11
+	SHLL          $0x06, R11
+	ADDQ          R8, R11
+	VMOVDQU32     512(R11), Z22
 	VPSRLW        X21, Z22, Z22
 	VPANDD.BCST   words03<>+0(SB), Z22, Z22
 	VPSLLW        $0x04, Z22, Z22
 	VPORD         Z22, Z0, Z0
-	IMUL3Q        $0x00000018, R12, R12
-	ADDQ          CX, R12
-	VPDPWSSD.BCST (R12), Z0, Z9
-	VPDPWSSD.BCST 4(R12), Z0, Z10
-	VPDPWSSD.BCST 8(R12), Z0, Z11
-	VPDPWSSD.BCST 12(R12), Z0, Z12
-	VPDPWSSD.BCST 16(R12), Z0, Z13
-	VPDPWSSD.BCST 20(R12), Z0, Z14
-	BLSRL         R11, R11
+	IMUL3Q        $0x00000018, R10, R10
+	ADDQ          CX, R10
+	VPDPWSSD.BCST (R10), Z0, Z9
+	VPDPWSSD.BCST 4(R10), Z0, Z10
+	VPDPWSSD.BCST 8(R10), Z0, Z11
+	VPDPWSSD.BCST 12(R10), Z0, Z12
+	VPDPWSSD.BCST 16(R10), Z0, Z13
+	VPDPWSSD.BCST 20(R10), Z0, Z14
+	BLSRL         R9, R9
 	JNZ           next4
 	JMP           back4
 
 large5:
-	MOVWLZX (DX), R11
-	ANDL    $0x0000f0f0, R11
+	MOVWLZX (DX), R9
+	ANDL    $0x0000f0f0, R9
 
 next5:
-	TZCNTL        R11, R12
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	VMOVD         R13, X21
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R8, R13
-	VMOVDQU32     256(R13), Z0
+	TZCNTL        R9, R10
+	MOVL          R10, R11
+	ANDL          $0x00000008, R11
+	VMOVD         R11, X21
+	MOVL          R10, R11
+	ANDL          $0x00000003, R11
+	SHLL          $0x06, R11
+	ADDQ          R8, R11
+	VMOVDQU32     256(R11), Z0
 	VPSRLW        X21, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	ADDL          $0x02, R13
-	VMOVD         R13, X21
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R9, R13
-	VMOVDQU32     (R13), Z22
+	MOVL          R10, R11
+	ANDL          $0x00000008, R11
+	ADDL          $0x02, R11
+	VMOVD         R11, X21
+	MOVL          R10, R11
+	ANDL          $0x00000003, R11
+	SHLL          $0x06, R11
+	ADDQ          R8, R11
+	VMOVDQU32     512(R11), Z22
 	VPSRLW        X21, Z22, Z22
 	VPANDD.BCST   words03<>+0(SB), Z22, Z22
 	VPSLLW        $0x04, Z22, Z22
 	VPORD         Z22, Z0, Z0
-	IMUL3Q        $0x00000018, R12, R12
-	ADDQ          CX, R12
-	VPDPWSSD.BCST (R12), Z0, Z9
-	VPDPWSSD.BCST 4(R12), Z0, Z10
-	VPDPWSSD.BCST 8(R12), Z0, Z11
-	VPDPWSSD.BCST 12(R12), Z0, Z12
-	VPDPWSSD.BCST 16(R12), Z0, Z13
-	VPDPWSSD.BCST 20(R12), Z0, Z14
-	BLSRL         R11, R11
+	IMUL3Q        $0x00000018, R10, R10
+	ADDQ          CX, R10
+	VPDPWSSD.BCST (R10), Z0, Z9
+	VPDPWSSD.BCST 4(R10), Z0, Z10
+	VPDPWSSD.BCST 8(R10), Z0, Z11
+	VPDPWSSD.BCST 12(R10), Z0, Z12
+	VPDPWSSD.BCST 16(R10), Z0, Z13
+	VPDPWSSD.BCST 20(R10), Z0, Z14
+	BLSRL         R9, R9
 	JNZ           next5
 	JMP           back5
 
 large6:
-	MOVWLZX 2(DX), R11
-	ANDL    $0x00000f0f, R11
+	MOVWLZX 2(DX), R9
+	ANDL    $0x00000f0f, R9
 
 next6:
-	TZCNTL        R11, R12
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	ADDL          $0x04, R13
-	VMOVD         R13, X21
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R8, R13
-	VMOVDQU32     (R13), Z0
+	TZCNTL        R9, R10
+	MOVL          R10, R11
+	ANDL          $0x00000008, R11
+	ADDL          $0x04, R11
+	VMOVD         R11, X21
+	MOVL          R10, R11
+	ANDL          $0x00000003, R11
+	SHLL          $0x06, R11
+	ADDQ          R8, R11
+	VMOVDQU32     (R11), Z0
 	VPSRLW        X21, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	ADDL          $0x04, R13
-	VMOVD         R13, X21
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R9, R13
-	VMOVDQU32     (R13), Z22
+	MOVL          R10, R11
+	ANDL          $0x00000008, R11
+	ADDL          $0x04, R11
+	VMOVD         R11, X21
+	MOVL          R10, R11
+	ANDL          $0x00000003, R11
+	SHLL          $0x06, R11
+	ADDQ          R8, R11
+	VMOVDQU32     512(R11), Z22
 	VPSRLW        X21, Z22, Z22
 	VPANDD.BCST   words03<>+0(SB), Z22, Z22
 	VPSLLW        $0x04, Z22, Z22
 	VPORD         Z22, Z0, Z0
-	IMUL3Q        $0x00000018, R12, R12
-	ADDQ          CX, R12
-	VPDPWSSD.BCST 384(R12), Z0, Z9
-	VPDPWSSD.BCST 388(R12), Z0, Z10
-	VPDPWSSD.BCST 392(R12), Z0, Z11
-	VPDPWSSD.BCST 396(R12), Z0, Z12
-	VPDPWSSD.BCST 400(R12), Z0, Z13
-	VPDPWSSD.BCST 404(R12), Z0, Z14
-	BLSRL         R11, R11
+	IMUL3Q        $0x00000018, R10, R10
+	ADDQ          CX, R10
+	VPDPWSSD.BCST 384(R10), Z0, Z9
+	VPDPWSSD.BCST 388(R10), Z0, Z10
+	VPDPWSSD.BCST 392(R10), Z0, Z11
+	VPDPWSSD.BCST 396(R10), Z0, Z12
+	VPDPWSSD.BCST 400(R10), Z0, Z13
+	VPDPWSSD.BCST 404(R10), Z0, Z14
+	BLSRL         R9, R9
 	JNZ           next6
 	JMP           back6
 
 large7:
-	MOVWLZX 2(DX), R11
-	ANDL    $0x0000f0f0, R11
+	MOVWLZX 2(DX), R9
+	ANDL    $0x0000f0f0, R9
 
 next7:
-	TZCNTL        R11, R12
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	ADDL          $0x04, R13
-	VMOVD         R13, X21
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R8, R13
-	VMOVDQU32     256(R13), Z0
+	TZCNTL        R9, R10
+	MOVL          R10, R11
+	ANDL          $0x00000008, R11
+	ADDL          $0x04, R11
+	VMOVD         R11, X21
+	MOVL          R10, R11
+	ANDL          $0x00000003, R11
+	SHLL          $0x06, R11
+	ADDQ          R8, R11
+	VMOVDQU32     256(R11), Z0
 	VPSRLW        X21, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	ADDL          $0x06, R13
-	VMOVD         R13, X21
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R9, R13
-	VMOVDQU32     (R13), Z22
+	MOVL          R10, R11
+	ANDL          $0x00000008, R11
+	ADDL          $0x06, R11
+	VMOVD         R11, X21
+	MOVL          R10, R11
+	ANDL          $0x00000003, R11
+	SHLL          $0x06, R11
+	ADDQ          R8, R11
+	VMOVDQU32     512(R11), Z22
 	VPSRLW        X21, Z22, Z22
 	VPANDD.BCST   words03<>+0(SB), Z22, Z22
 	VPSLLW        $0x04, Z22, Z22
 	VPORD         Z22, Z0, Z0
-	IMUL3Q        $0x00000018, R12, R12
-	ADDQ          CX, R12
-	VPDPWSSD.BCST 384(R12), Z0, Z9
-	VPDPWSSD.BCST 388(R12), Z0, Z10
-	VPDPWSSD.BCST 392(R12), Z0, Z11
-	VPDPWSSD.BCST 396(R12), Z0, Z12
-	VPDPWSSD.BCST 400(R12), Z0, Z13
-	VPDPWSSD.BCST 404(R12), Z0, Z14
-	BLSRL         R11, R11
+	IMUL3Q        $0x00000018, R10, R10
+	ADDQ          CX, R10
+	VPDPWSSD.BCST 384(R10), Z0, Z9
+	VPDPWSSD.BCST 388(R10), Z0, Z10
+	VPDPWSSD.BCST 392(R10), Z0, Z11
+	VPDPWSSD.BCST 396(R10), Z0, Z12
+	VPDPWSSD.BCST 400(R10), Z0, Z13
+	VPDPWSSD.BCST 404(R10), Z0, Z14
+	BLSRL         R9, R9
 	JNZ           next7
 	JMP           back7
 
@@ -27704,8 +27680,6 @@ loop2:
 	LEAQ   1792(AX), DI
 	MOVQ   $0x00000004, (SP)
 	LEAQ   (BX), R8
-	LEAQ   2048(BX), R9
-	LEAQ   3072(BX), R10
 
 loop3:
 	VPBROADCASTD (DI), Z10
@@ -27720,9 +27694,9 @@ loop3:
 
 back4:
 	VPANDD        (R8), Z8, Z0
-	VPSLLW        $0x04, (R9), Z24
+	VPSLLW        $0x04, 512(R8), Z24
 	VPTERNLOGD    $0xf8, Z9, Z24, Z0
-	PREFETCHT0    6720(R8)
+	PREFETCHT0    3360(R8)
 	VPDPBUSD.BCST (AX), Z0, Z10
 	VPDPBUSD.BCST 4(AX), Z0, Z11
 	VPDPBUSD.BCST 8(AX), Z0, Z12
@@ -27731,9 +27705,9 @@ back4:
 	VPDPBUSD.BCST 20(AX), Z0, Z15
 	VPDPBUSD.BCST 24(AX), Z0, Z16
 	VPANDD        64(R8), Z8, Z0
-	VPSLLW        $0x04, 64(R9), Z24
+	VPSLLW        $0x04, 576(R8), Z24
 	VPTERNLOGD    $0xf8, Z9, Z24, Z0
-	PREFETCHT0    6784(R8)
+	PREFETCHT0    3424(R8)
 	VPDPBUSD.BCST 28(AX), Z0, Z10
 	VPDPBUSD.BCST 32(AX), Z0, Z11
 	VPDPBUSD.BCST 36(AX), Z0, Z12
@@ -27742,9 +27716,9 @@ back4:
 	VPDPBUSD.BCST 48(AX), Z0, Z15
 	VPDPBUSD.BCST 52(AX), Z0, Z16
 	VPANDD        128(R8), Z8, Z0
-	VPSLLW        $0x04, 128(R9), Z24
+	VPSLLW        $0x04, 640(R8), Z24
 	VPTERNLOGD    $0xf8, Z9, Z24, Z0
-	PREFETCHT0    6848(R8)
+	PREFETCHT0    3488(R8)
 	VPDPBUSD.BCST 56(AX), Z0, Z10
 	VPDPBUSD.BCST 60(AX), Z0, Z11
 	VPDPBUSD.BCST 64(AX), Z0, Z12
@@ -27753,9 +27727,9 @@ back4:
 	VPDPBUSD.BCST 76(AX), Z0, Z15
 	VPDPBUSD.BCST 80(AX), Z0, Z16
 	VPANDD        192(R8), Z8, Z0
-	VPSLLW        $0x04, 192(R9), Z24
+	VPSLLW        $0x04, 704(R8), Z24
 	VPTERNLOGD    $0xf8, Z9, Z24, Z0
-	PREFETCHT0    6912(R8)
+	PREFETCHT0    3552(R8)
 	VPDPBUSD.BCST 84(AX), Z0, Z10
 	VPDPBUSD.BCST 88(AX), Z0, Z11
 	VPDPBUSD.BCST 92(AX), Z0, Z12
@@ -27763,7 +27737,7 @@ back4:
 	VPDPBUSD.BCST 100(AX), Z0, Z14
 	VPDPBUSD.BCST 104(AX), Z0, Z15
 	VPDPBUSD.BCST 108(AX), Z0, Z16
-	VPMOVSXBD     (R10), Z0
+	VPMOVSXBD     768(R8), Z0
 	VPMULLD       Z0, Z10, Z10
 	VPADDD        Z10, Z17, Z17
 	VPMULLD       Z0, Z11, Z11
@@ -27790,9 +27764,9 @@ back4:
 
 back5:
 	VPANDD        256(R8), Z8, Z0
-	VPSLLW        $0x02, (R9), Z24
+	VPSLLW        $0x02, 512(R8), Z24
 	VPTERNLOGD    $0xf8, Z9, Z24, Z0
-	PREFETCHT0    6976(R8)
+	PREFETCHT0    3616(R8)
 	VPDPBUSD.BCST 112(AX), Z0, Z10
 	VPDPBUSD.BCST 116(AX), Z0, Z11
 	VPDPBUSD.BCST 120(AX), Z0, Z12
@@ -27801,9 +27775,9 @@ back5:
 	VPDPBUSD.BCST 132(AX), Z0, Z15
 	VPDPBUSD.BCST 136(AX), Z0, Z16
 	VPANDD        320(R8), Z8, Z0
-	VPSLLW        $0x02, 64(R9), Z24
+	VPSLLW        $0x02, 576(R8), Z24
 	VPTERNLOGD    $0xf8, Z9, Z24, Z0
-	PREFETCHT0    7040(R8)
+	PREFETCHT0    3680(R8)
 	VPDPBUSD.BCST 140(AX), Z0, Z10
 	VPDPBUSD.BCST 144(AX), Z0, Z11
 	VPDPBUSD.BCST 148(AX), Z0, Z12
@@ -27812,9 +27786,9 @@ back5:
 	VPDPBUSD.BCST 160(AX), Z0, Z15
 	VPDPBUSD.BCST 164(AX), Z0, Z16
 	VPANDD        384(R8), Z8, Z0
-	VPSLLW        $0x02, 128(R9), Z24
+	VPSLLW        $0x02, 640(R8), Z24
 	VPTERNLOGD    $0xf8, Z9, Z24, Z0
-	PREFETCHT0    7104(R8)
+	PREFETCHT0    3744(R8)
 	VPDPBUSD.BCST 168(AX), Z0, Z10
 	VPDPBUSD.BCST 172(AX), Z0, Z11
 	VPDPBUSD.BCST 176(AX), Z0, Z12
@@ -27823,9 +27797,9 @@ back5:
 	VPDPBUSD.BCST 188(AX), Z0, Z15
 	VPDPBUSD.BCST 192(AX), Z0, Z16
 	VPANDD        448(R8), Z8, Z0
-	VPSLLW        $0x02, 192(R9), Z24
+	VPSLLW        $0x02, 704(R8), Z24
 	VPTERNLOGD    $0xf8, Z9, Z24, Z0
-	PREFETCHT0    7168(R8)
+	PREFETCHT0    3808(R8)
 	VPDPBUSD.BCST 196(AX), Z0, Z10
 	VPDPBUSD.BCST 200(AX), Z0, Z11
 	VPDPBUSD.BCST 204(AX), Z0, Z12
@@ -27833,7 +27807,7 @@ back5:
 	VPDPBUSD.BCST 212(AX), Z0, Z14
 	VPDPBUSD.BCST 216(AX), Z0, Z15
 	VPDPBUSD.BCST 220(AX), Z0, Z16
-	VPMOVSXBD     16(R10), Z0
+	VPMOVSXBD     784(R8), Z0
 	VPMULLD       Z0, Z10, Z10
 	VPADDD        Z10, Z17, Z17
 	VPMULLD       Z0, Z11, Z11
@@ -27861,9 +27835,9 @@ back5:
 back6:
 	VPSRLW        $0x04, (R8), Z0
 	VPANDD        Z8, Z0, Z0
-	VMOVDQU32     (R9), Z24
+	VMOVDQU32     512(R8), Z24
 	VPTERNLOGD    $0xf8, Z9, Z24, Z0
-	PREFETCHT0    6720(R9)
+	PREFETCHT0    3872(R8)
 	VPDPBUSD.BCST 224(AX), Z0, Z10
 	VPDPBUSD.BCST 228(AX), Z0, Z11
 	VPDPBUSD.BCST 232(AX), Z0, Z12
@@ -27873,9 +27847,9 @@ back6:
 	VPDPBUSD.BCST 248(AX), Z0, Z16
 	VPSRLW        $0x04, 64(R8), Z0
 	VPANDD        Z8, Z0, Z0
-	VMOVDQU32     64(R9), Z24
+	VMOVDQU32     576(R8), Z24
 	VPTERNLOGD    $0xf8, Z9, Z24, Z0
-	PREFETCHT0    6784(R9)
+	PREFETCHT0    3936(R8)
 	VPDPBUSD.BCST 252(AX), Z0, Z10
 	VPDPBUSD.BCST 256(AX), Z0, Z11
 	VPDPBUSD.BCST 260(AX), Z0, Z12
@@ -27885,9 +27859,9 @@ back6:
 	VPDPBUSD.BCST 276(AX), Z0, Z16
 	VPSRLW        $0x04, 128(R8), Z0
 	VPANDD        Z8, Z0, Z0
-	VMOVDQU32     128(R9), Z24
+	VMOVDQU32     640(R8), Z24
 	VPTERNLOGD    $0xf8, Z9, Z24, Z0
-	PREFETCHT0    6848(R9)
+	PREFETCHT0    4000(R8)
 	VPDPBUSD.BCST 280(AX), Z0, Z10
 	VPDPBUSD.BCST 284(AX), Z0, Z11
 	VPDPBUSD.BCST 288(AX), Z0, Z12
@@ -27897,9 +27871,9 @@ back6:
 	VPDPBUSD.BCST 304(AX), Z0, Z16
 	VPSRLW        $0x04, 192(R8), Z0
 	VPANDD        Z8, Z0, Z0
-	VMOVDQU32     192(R9), Z24
+	VMOVDQU32     704(R8), Z24
 	VPTERNLOGD    $0xf8, Z9, Z24, Z0
-	PREFETCHT0    6912(R9)
+	PREFETCHT0    4064(R8)
 	VPDPBUSD.BCST 308(AX), Z0, Z10
 	VPDPBUSD.BCST 312(AX), Z0, Z11
 	VPDPBUSD.BCST 316(AX), Z0, Z12
@@ -27907,7 +27881,7 @@ back6:
 	VPDPBUSD.BCST 324(AX), Z0, Z14
 	VPDPBUSD.BCST 328(AX), Z0, Z15
 	VPDPBUSD.BCST 332(AX), Z0, Z16
-	VPMOVSXBD     32(R10), Z0
+	VPMOVSXBD     800(R8), Z0
 	VPMULLD       Z0, Z10, Z10
 	VPADDD        Z10, Z17, Z17
 	VPMULLD       Z0, Z11, Z11
@@ -27935,9 +27909,9 @@ back6:
 back7:
 	VPSRLW           $0x04, 256(R8), Z0
 	VPANDD           Z8, Z0, Z0
-	VPSRLW           $0x02, (R9), Z24
+	VPSRLW           $0x02, 512(R8), Z24
 	VPTERNLOGD       $0xf8, Z9, Z24, Z0
-	PREFETCHT0       6720(R10)
+	PREFETCHT0       4128(R8)
 	VPDPBUSD.BCST    336(AX), Z0, Z10
 	VPDPBUSD.BCST    340(AX), Z0, Z11
 	VPDPBUSD.BCST    344(AX), Z0, Z12
@@ -27947,7 +27921,7 @@ back7:
 	VPDPBUSD.BCST    360(AX), Z0, Z16
 	VPSRLW           $0x04, 320(R8), Z0
 	VPANDD           Z8, Z0, Z0
-	VPSRLW           $0x02, 64(R9), Z24
+	VPSRLW           $0x02, 576(R8), Z24
 	VPTERNLOGD       $0xf8, Z9, Z24, Z0
 	VPDPBUSD.BCST    364(AX), Z0, Z10
 	VPDPBUSD.BCST    368(AX), Z0, Z11
@@ -27958,7 +27932,7 @@ back7:
 	VPDPBUSD.BCST    388(AX), Z0, Z16
 	VPSRLW           $0x04, 384(R8), Z0
 	VPANDD           Z8, Z0, Z0
-	VPSRLW           $0x02, 128(R9), Z24
+	VPSRLW           $0x02, 640(R8), Z24
 	VPTERNLOGD       $0xf8, Z9, Z24, Z0
 	VPDPBUSD.BCST    392(AX), Z0, Z10
 	VPDPBUSD.BCST    396(AX), Z0, Z11
@@ -27969,7 +27943,7 @@ back7:
 	VPDPBUSD.BCST    416(AX), Z0, Z16
 	VPSRLW           $0x04, 448(R8), Z0
 	VPANDD           Z8, Z0, Z0
-	VPSRLW           $0x02, 192(R9), Z24
+	VPSRLW           $0x02, 704(R8), Z24
 	VPTERNLOGD       $0xf8, Z9, Z24, Z0
 	VPDPBUSD.BCST    420(AX), Z0, Z10
 	VPDPBUSD.BCST    424(AX), Z0, Z11
@@ -27978,7 +27952,7 @@ back7:
 	VPDPBUSD.BCST    436(AX), Z0, Z14
 	VPDPBUSD.BCST    440(AX), Z0, Z15
 	VPDPBUSD.BCST    444(AX), Z0, Z16
-	VPMOVSXBD        48(R10), Z0
+	VPMOVSXBD        816(R8), Z0
 	VPMULLD          Z0, Z10, Z10
 	VPADDD           Z10, Z17, Z17
 	VPMULLD          Z0, Z11, Z11
@@ -27994,9 +27968,7 @@ back7:
 	VPMULLD          Z0, Z16, Z16
 	VPADDD           Z16, Z23, Z23
 	ADDQ             $0x00000070, DI
-	ADDQ             $0x00000200, R8
-	ADDQ             $0x00000100, R9
-	ADDQ             $0x00000040, R10
+	ADDQ             $0x00000340, R8
 	ADDQ             $0x000001c0, AX
 	ADDQ             $0x00000380, CX
 	ADDQ             $0x00000004, DX
@@ -28084,171 +28056,171 @@ plain:
 	RET
 
 large4:
-	MOVWLZX (DX), R11
-	ANDL    $0x00000f0f, R11
+	MOVWLZX (DX), R9
+	ANDL    $0x00000f0f, R9
 
 next4:
-	TZCNTL        R11, R12
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	VMOVD         R13, X24
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R8, R13
-	VMOVDQU32     (R13), Z0
+	TZCNTL        R9, R10
+	MOVL          R10, R11
+	ANDL          $0x00000008, R11
+	VMOVD         R11, X24
+	MOVL          R10, R11
+	ANDL          $0x00000003, R11
+	SHLL          $0x06, R11
+	ADDQ          R8, R11
+	VMOVDQU32     (R11), Z0
 	VPSRLW        X24, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	VMOVD         R13, X24
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R9, R13
-	VMOVDQU32     (R13), Z25
+	MOVL          R10, R11
+	ANDL          $0x00000008, R11
+	VMOVD         R11, X24
+	MOVL          R10, R11
+	ANDL          $0x00000003, R11
+	SHLL          $0x06, R11
+	ADDQ          R8, R11
+	VMOVDQU32     512(R11), Z25
 	VPSRLW        X24, Z25, Z25
 	VPANDD.BCST   words03<>+0(SB), Z25, Z25
 	VPSLLW        $0x04, Z25, Z25
 	VPORD         Z25, Z0, Z0
-	IMUL3Q        $0x0000001c, R12, R12
-	ADDQ          CX, R12
-	VPDPWSSD.BCST (R12), Z0, Z10
-	VPDPWSSD.BCST 4(R12), Z0, Z11
-	VPDPWSSD.BCST 8(R12), Z0, Z12
-	VPDPWSSD.BCST 12(R12), Z0, Z13
-	VPDPWSSD.BCST 16(R12), Z0, Z14
-	VPDPWSSD.BCST 20(R12), Z0, Z15
-	VPDPWSSD.BCST 24(R12), Z0, Z16
-	BLSRL         R11, R11
+	IMUL3Q        $0x0000001c, R10, R10
+	ADDQ          CX, R10
+	VPDPWSSD.BCST (R10), Z0, Z10
+	VPDPWSSD.BCST 4(R10), Z0, Z11
+	VPDPWSSD.BCST 8(R10), Z0, Z12
+	VPDPWSSD.BCST 12(R10), Z0, Z13
+	VPDPWSSD.BCST 16(R10), Z0, Z14
+	VPDPWSSD.BCST 20(R10), Z0, Z15
+	VPDPWSSD.BCST 24(R10), Z0, Z16
+	BLSRL         R9, R9
 	JNZ           next4
 	JMP           back4
 
 large5:
-	MOVWLZX (DX), R11
-	ANDL    $0x0000f0f0, R11
+	MOVWLZX (DX), R9
+	ANDL    $0x0000f0f0, R9
 
 next5:
-	TZCNTL        R11, R12
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	VMOVD         R13, X24
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R8, R13
-	VMOVDQU32     256(R13), Z0
+	TZCNTL        R9, R10
+	MOVL          R10, R11
+	ANDL          $0x00000008, R11
+	VMOVD         R11, X24
+	MOVL          R10, R11
+	ANDL          $0x00000003, R11
+	SHLL          $0x06, R11
+	ADDQ          R8, R11
+	VMOVDQU32     256(R11), Z0
 	VPSRLW        X24, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	ADDL          $0x02, R13
-	VMOVD         R13, X24
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R9, R13
-	VMOVDQU32     (R13), Z25
+	MOVL          R10, R11
+	ANDL          $0x00000008, R11
+	ADDL          $0x02, R11
+	VMOVD         R11, X24
+	MOVL          R10, R11
+	ANDL          $0x00000003, R11
+	SHLL          $0x06, R11
+	ADDQ          R8, R11
+	VMOVDQU32     512(R11), Z25
 	VPSRLW        X24, Z25, Z25
 	VPANDD.BCST   words03<>+0(SB), Z25, Z25
 	VPSLLW        $0x04, Z25, Z25
 	VPORD         Z25, Z0, Z0
-	IMUL3Q        $0x0000001c, R12, R12
-	ADDQ          CX, R12
-	VPDPWSSD.BCST (R12), Z0, Z10
-	VPDPWSSD.BCST 4(R12), Z0, Z11
-	VPDPWSSD.BCST 8(R12), Z0, Z12
-	VPDPWSSD.BCST 12(R12), Z0, Z13
-	VPDPWSSD.BCST 16(R12), Z0, Z14
-	VPDPWSSD.BCST 20(R12), Z0, Z15
-	VPDPWSSD.BCST 24(R12), Z0, Z16
-	BLSRL         R11, R11
+	IMUL3Q        $0x0000001c, R10, R10
+	ADDQ          CX, R10
+	VPDPWSSD.BCST (R10), Z0, Z10
+	VPDPWSSD.BCST 4(R10), Z0, Z11
+	VPDPWSSD.BCST 8(R10), Z0, Z12
+	VPDPWSSD.BCST 12(R10), Z0, Z13
+	VPDPWSSD.BCST 16(R10), Z0, Z14
+	VPDPWSSD.BCST 20(R10), Z0, Z15
+	VPDPWSSD.BCST 24(R10), Z0, Z16
+	BLSRL         R9, R9
 	JNZ           next5
 	JMP           back5
 
 large6:
-	MOVWLZX 2(DX), R11
-	ANDL    $0x00000f0f, R11
+	MOVWLZX 2(DX), R9
+	ANDL    $0x00000f0f, R9
 
 next6:
-	TZCNTL        R11, R12
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	ADDL          $0x04, R13
-	VMOVD         R13, X24
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R8, R13
-	VMOVDQU32     (R13), Z0
+	TZCNTL        R9, R10
+	MOVL          R10, R11
+	ANDL          $0x00000008, R11
+	ADDL          $0x04, R11
+	VMOVD         R11, X24
+	MOVL          R10, R11
+	ANDL          $0x00000003, R11
+	SHLL          $0x06, R11
+	ADDQ          R8, R11
+	VMOVDQU32     (R11), Z0
 	VPSRLW        X24, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	ADDL          $0x04, R13
-	VMOVD         R13, X24
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R9, R13
-	VMOVDQU32     (R13), Z25
+	MOVL          R10, R11
+	ANDL          $0x00000008, R11
+	ADDL          $0x04, R11
+	VMOVD         R11, X24
+	MOVL          R10, R11
+	ANDL          $0x00000003, R11
+	SHLL          $0x06, R11
+	ADDQ          R8, R11
+	VMOVDQU32     512(R11), Z25
 	VPSRLW        X24, Z25, Z25
 	VPANDD.BCST   words03<>+0(SB), Z25, Z25
 	VPSLLW        $0x04, Z25, Z25
 	VPORD         Z25, Z0, Z0
-	IMUL3Q        $0x0000001c, R12, R12
-	ADDQ          CX, R12
-	VPDPWSSD.BCST 448(R12), Z0, Z10
-	VPDPWSSD.BCST 452(R12), Z0, Z11
-	VPDPWSSD.BCST 456(R12), Z0, Z12
-	VPDPWSSD.BCST 460(R12), Z0, Z13
-	VPDPWSSD.BCST 464(R12), Z0, Z14
-	VPDPWSSD.BCST 468(R12), Z0, Z15
-	VPDPWSSD.BCST 472(R12), Z0, Z16
-	BLSRL         R11, R11
+	IMUL3Q        $0x0000001c, R10, R10
+	ADDQ          CX, R10
+	VPDPWSSD.BCST 448(R10), Z0, Z10
+	VPDPWSSD.BCST 452(R10), Z0, Z11
+	VPDPWSSD.BCST 456(R10), Z0, Z12
+	VPDPWSSD.BCST 460(R10), Z0, Z13
+	VPDPWSSD.BCST 464(R10), Z0, Z14
+	VPDPWSSD.BCST 468(R10), Z0, Z15
+	VPDPWSSD.BCST 472(R10), Z0, Z16
+	BLSRL         R9, R9
 	JNZ           next6
 	JMP           back6
 
 large7:
-	MOVWLZX 2(DX), R11
-	ANDL    $0x0000f0f0, R11
+	MOVWLZX 2(DX), R9
+	ANDL    $0x0000f0f0, R9
 
 next7:
-	TZCNTL        R11, R12
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	ADDL          $0x04, R13
-	VMOVD         R13, X24
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R8, R13
-	VMOVDQU32     256(R13), Z0
+	TZCNTL        R9, R10
+	MOVL          R10, R11
+	ANDL          $0x00000008, R11
+	ADDL          $0x04, R11
+	VMOVD         R11, X24
+	MOVL          R10, R11
+	ANDL          $0x00000003, R11
+	SHLL          $0x06, R11
+	ADDQ          R8, R11
+	VMOVDQU32     256(R11), Z0
 	VPSRLW        X24, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	ADDL          $0x06, R13
-	VMOVD         R13, X24
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R9, R13
-	VMOVDQU32     (R13), Z25
+	MOVL          R10, R11
+	ANDL          $0x00000008, R11
+	ADDL          $0x06, R11
+	VMOVD         R11, X24
+	MOVL          R10, R11
+	ANDL          $0x00000003, R11
+	SHLL          $0x06, R11
+	ADDQ          R8, R11
+	VMOVDQU32     512(R11), Z25
 	VPSRLW        X24, Z25, Z25
 	VPANDD.BCST   words03<>+0(SB), Z25, Z25
 	VPSLLW        $0x04, Z25, Z25
 	VPORD         Z25, Z0, Z0
-	IMUL3Q        $0x0000001c, R12, R12
-	ADDQ          CX, R12
-	VPDPWSSD.BCST 448(R12), Z0, Z10
-	VPDPWSSD.BCST 452(R12), Z0, Z11
-	VPDPWSSD.BCST 456(R12), Z0, Z12
-	VPDPWSSD.BCST 460(R12), Z0, Z13
-	VPDPWSSD.BCST 464(R12), Z0, Z14
-	VPDPWSSD.BCST 468(R12), Z0, Z15
-	VPDPWSSD.BCST 472(R12), Z0, Z16
-	BLSRL         R11, R11
+	IMUL3Q        $0x0000001c, R10, R10
+	ADDQ          CX, R10
+	VPDPWSSD.BCST 448(R10), Z0, Z10
+	VPDPWSSD.BCST 452(R10), Z0, Z11
+	VPDPWSSD.BCST 456(R10), Z0, Z12
+	VPDPWSSD.BCST 460(R10), Z0, Z13
+	VPDPWSSD.BCST 464(R10), Z0, Z14
+	VPDPWSSD.BCST 468(R10), Z0, Z15
+	VPDPWSSD.BCST 472(R10), Z0, Z16
+	BLSRL         R9, R9
 	JNZ           next7
 	JMP           back7
 
@@ -28287,8 +28259,6 @@ loop2:
 	LEAQ   2048(AX), DI
 	MOVQ   $0x00000004, (SP)
 	LEAQ   (BX), R8
-	LEAQ   2048(BX), R9
-	LEAQ   3072(BX), R10
 
 loop3:
 	VPBROADCASTD (DI), Z11
@@ -28304,9 +28274,9 @@ loop3:
 
 back4:
 	VPANDD        (R8), Z9, Z0
-	VPSLLW        $0x04, (R9), Z27
+	VPSLLW        $0x04, 512(R8), Z27
 	VPTERNLOGD    $0xf8, Z10, Z27, Z0
-	PREFETCHT0    6720(R8)
+	PREFETCHT0    3360(R8)
 	VPDPBUSD.BCST (AX), Z0, Z11
 	VPDPBUSD.BCST 4(AX), Z0, Z12
 	VPDPBUSD.BCST 8(AX), Z0, Z13
@@ -28316,9 +28286,9 @@ back4:
 	VPDPBUSD.BCST 24(AX), Z0, Z17
 	VPDPBUSD.BCST 28(AX), Z0, Z18
 	VPANDD        64(R8), Z9, Z0
-	VPSLLW        $0x04, 64(R9), Z27
+	VPSLLW        $0x04, 576(R8), Z27
 	VPTERNLOGD    $0xf8, Z10, Z27, Z0
-	PREFETCHT0    6784(R8)
+	PREFETCHT0    3424(R8)
 	VPDPBUSD.BCST 32(AX), Z0, Z11
 	VPDPBUSD.BCST 36(AX), Z0, Z12
 	VPDPBUSD.BCST 40(AX), Z0, Z13
@@ -28328,9 +28298,9 @@ back4:
 	VPDPBUSD.BCST 56(AX), Z0, Z17
 	VPDPBUSD.BCST 60(AX), Z0, Z18
 	VPANDD        128(R8), Z9, Z0
-	VPSLLW        $0x04, 128(R9), Z27
+	VPSLLW        $0x04, 640(R8), Z27
 	VPTERNLOGD    $0xf8, Z10, Z27, Z0
-	PREFETCHT0    6848(R8)
+	PREFETCHT0    3488(R8)
 	VPDPBUSD.BCST 64(AX), Z0, Z11
 	VPDPBUSD.BCST 68(AX), Z0, Z12
 	VPDPBUSD.BCST 72(AX), Z0, Z13
@@ -28340,9 +28310,9 @@ back4:
 	VPDPBUSD.BCST 88(AX), Z0, Z17
 	VPDPBUSD.BCST 92(AX), Z0, Z18
 	VPANDD        192(R8), Z9, Z0
-	VPSLLW        $0x04, 192(R9), Z27
+	VPSLLW        $0x04, 704(R8), Z27
 	VPTERNLOGD    $0xf8, Z10, Z27, Z0
-	PREFETCHT0    6912(R8)
+	PREFETCHT0    3552(R8)
 	VPDPBUSD.BCST 96(AX), Z0, Z11
 	VPDPBUSD.BCST 100(AX), Z0, Z12
 	VPDPBUSD.BCST 104(AX), Z0, Z13
@@ -28351,7 +28321,7 @@ back4:
 	VPDPBUSD.BCST 116(AX), Z0, Z16
 	VPDPBUSD.BCST 120(AX), Z0, Z17
 	VPDPBUSD.BCST 124(AX), Z0, Z18
-	VPMOVSXBD     (R10), Z0
+	VPMOVSXBD     768(R8), Z0
 	VPMULLD       Z0, Z11, Z11
 	VPADDD        Z11, Z19, Z19
 	VPMULLD       Z0, Z12, Z12
@@ -28381,9 +28351,9 @@ back4:
 
 back5:
 	VPANDD        256(R8), Z9, Z0
-	VPSLLW        $0x02, (R9), Z27
+	VPSLLW        $0x02, 512(R8), Z27
 	VPTERNLOGD    $0xf8, Z10, Z27, Z0
-	PREFETCHT0    6976(R8)
+	PREFETCHT0    3616(R8)
 	VPDPBUSD.BCST 128(AX), Z0, Z11
 	VPDPBUSD.BCST 132(AX), Z0, Z12
 	VPDPBUSD.BCST 136(AX), Z0, Z13
@@ -28393,9 +28363,9 @@ back5:
 	VPDPBUSD.BCST 152(AX), Z0, Z17
 	VPDPBUSD.BCST 156(AX), Z0, Z18
 	VPANDD        320(R8), Z9, Z0
-	VPSLLW        $0x02, 64(R9), Z27
+	VPSLLW        $0x02, 576(R8), Z27
 	VPTERNLOGD    $0xf8, Z10, Z27, Z0
-	PREFETCHT0    7040(R8)
+	PREFETCHT0    3680(R8)
 	VPDPBUSD.BCST 160(AX), Z0, Z11
 	VPDPBUSD.BCST 164(AX), Z0, Z12
 	VPDPBUSD.BCST 168(AX), Z0, Z13
@@ -28405,9 +28375,9 @@ back5:
 	VPDPBUSD.BCST 184(AX), Z0, Z17
 	VPDPBUSD.BCST 188(AX), Z0, Z18
 	VPANDD        384(R8), Z9, Z0
-	VPSLLW        $0x02, 128(R9), Z27
+	VPSLLW        $0x02, 640(R8), Z27
 	VPTERNLOGD    $0xf8, Z10, Z27, Z0
-	PREFETCHT0    7104(R8)
+	PREFETCHT0    3744(R8)
 	VPDPBUSD.BCST 192(AX), Z0, Z11
 	VPDPBUSD.BCST 196(AX), Z0, Z12
 	VPDPBUSD.BCST 200(AX), Z0, Z13
@@ -28417,9 +28387,9 @@ back5:
 	VPDPBUSD.BCST 216(AX), Z0, Z17
 	VPDPBUSD.BCST 220(AX), Z0, Z18
 	VPANDD        448(R8), Z9, Z0
-	VPSLLW        $0x02, 192(R9), Z27
+	VPSLLW        $0x02, 704(R8), Z27
 	VPTERNLOGD    $0xf8, Z10, Z27, Z0
-	PREFETCHT0    7168(R8)
+	PREFETCHT0    3808(R8)
 	VPDPBUSD.BCST 224(AX), Z0, Z11
 	VPDPBUSD.BCST 228(AX), Z0, Z12
 	VPDPBUSD.BCST 232(AX), Z0, Z13
@@ -28428,7 +28398,7 @@ back5:
 	VPDPBUSD.BCST 244(AX), Z0, Z16
 	VPDPBUSD.BCST 248(AX), Z0, Z17
 	VPDPBUSD.BCST 252(AX), Z0, Z18
-	VPMOVSXBD     16(R10), Z0
+	VPMOVSXBD     784(R8), Z0
 	VPMULLD       Z0, Z11, Z11
 	VPADDD        Z11, Z19, Z19
 	VPMULLD       Z0, Z12, Z12
@@ -28459,9 +28429,9 @@ back5:
 back6:
 	VPSRLW        $0x04, (R8), Z0
 	VPANDD        Z9, Z0, Z0
-	VMOVDQU32     (R9), Z27
+	VMOVDQU32     512(R8), Z27
 	VPTERNLOGD    $0xf8, Z10, Z27, Z0
-	PREFETCHT0    6720(R9)
+	PREFETCHT0    3872(R8)
 	VPDPBUSD.BCST 256(AX), Z0, Z11
 	VPDPBUSD.BCST 260(AX), Z0, Z12
 	VPDPBUSD.BCST 264(AX), Z0, Z13
@@ -28472,9 +28442,9 @@ back6:
 	VPDPBUSD.BCST 284(AX), Z0, Z18
 	VPSRLW        $0x04, 64(R8), Z0
 	VPANDD        Z9, Z0, Z0
-	VMOVDQU32     64(R9), Z27
+	VMOVDQU32     576(R8), Z27
 	VPTERNLOGD    $0xf8, Z10, Z27, Z0
-	PREFETCHT0    6784(R9)
+	PREFETCHT0    3936(R8)
 	VPDPBUSD.BCST 288(AX), Z0, Z11
 	VPDPBUSD.BCST 292(AX), Z0, Z12
 	VPDPBUSD.BCST 296(AX), Z0, Z13
@@ -28485,9 +28455,9 @@ back6:
 	VPDPBUSD.BCST 316(AX), Z0, Z18
 	VPSRLW        $0x04, 128(R8), Z0
 	VPANDD        Z9, Z0, Z0
-	VMOVDQU32     128(R9), Z27
+	VMOVDQU32     640(R8), Z27
 	VPTERNLOGD    $0xf8, Z10, Z27, Z0
-	PREFETCHT0    6848(R9)
+	PREFETCHT0    4000(R8)
 	VPDPBUSD.BCST 320(AX), Z0, Z11
 	VPDPBUSD.BCST 324(AX), Z0, Z12
 	VPDPBUSD.BCST 328(AX), Z0, Z13
@@ -28498,9 +28468,9 @@ back6:
 	VPDPBUSD.BCST 348(AX), Z0, Z18
 	VPSRLW        $0x04, 192(R8), Z0
 	VPANDD        Z9, Z0, Z0
-	VMOVDQU32     192(R9), Z27
+	VMOVDQU32     704(R8), Z27
 	VPTERNLOGD    $0xf8, Z10, Z27, Z0
-	PREFETCHT0    6912(R9)
+	PREFETCHT0    4064(R8)
 	VPDPBUSD.BCST 352(AX), Z0, Z11
 	VPDPBUSD.BCST 356(AX), Z0, Z12
 	VPDPBUSD.BCST 360(AX), Z0, Z13
@@ -28509,7 +28479,7 @@ back6:
 	VPDPBUSD.BCST 372(AX), Z0, Z16
 	VPDPBUSD.BCST 376(AX), Z0, Z17
 	VPDPBUSD.BCST 380(AX), Z0, Z18
-	VPMOVSXBD     32(R10), Z0
+	VPMOVSXBD     800(R8), Z0
 	VPMULLD       Z0, Z11, Z11
 	VPADDD        Z11, Z19, Z19
 	VPMULLD       Z0, Z12, Z12
@@ -28540,9 +28510,9 @@ back6:
 back7:
 	VPSRLW           $0x04, 256(R8), Z0
 	VPANDD           Z9, Z0, Z0
-	VPSRLW           $0x02, (R9), Z27
+	VPSRLW           $0x02, 512(R8), Z27
 	VPTERNLOGD       $0xf8, Z10, Z27, Z0
-	PREFETCHT0       6720(R10)
+	PREFETCHT0       4128(R8)
 	VPDPBUSD.BCST    384(AX), Z0, Z11
 	VPDPBUSD.BCST    388(AX), Z0, Z12
 	VPDPBUSD.BCST    392(AX), Z0, Z13
@@ -28553,7 +28523,7 @@ back7:
 	VPDPBUSD.BCST    412(AX), Z0, Z18
 	VPSRLW           $0x04, 320(R8), Z0
 	VPANDD           Z9, Z0, Z0
-	VPSRLW           $0x02, 64(R9), Z27
+	VPSRLW           $0x02, 576(R8), Z27
 	VPTERNLOGD       $0xf8, Z10, Z27, Z0
 	VPDPBUSD.BCST    416(AX), Z0, Z11
 	VPDPBUSD.BCST    420(AX), Z0, Z12
@@ -28565,7 +28535,7 @@ back7:
 	VPDPBUSD.BCST    444(AX), Z0, Z18
 	VPSRLW           $0x04, 384(R8), Z0
 	VPANDD           Z9, Z0, Z0
-	VPSRLW           $0x02, 128(R9), Z27
+	VPSRLW           $0x02, 640(R8), Z27
 	VPTERNLOGD       $0xf8, Z10, Z27, Z0
 	VPDPBUSD.BCST    448(AX), Z0, Z11
 	VPDPBUSD.BCST    452(AX), Z0, Z12
@@ -28577,7 +28547,7 @@ back7:
 	VPDPBUSD.BCST    476(AX), Z0, Z18
 	VPSRLW           $0x04, 448(R8), Z0
 	VPANDD           Z9, Z0, Z0
-	VPSRLW           $0x02, 192(R9), Z27
+	VPSRLW           $0x02, 704(R8), Z27
 	VPTERNLOGD       $0xf8, Z10, Z27, Z0
 	VPDPBUSD.BCST    480(AX), Z0, Z11
 	VPDPBUSD.BCST    484(AX), Z0, Z12
@@ -28587,7 +28557,7 @@ back7:
 	VPDPBUSD.BCST    500(AX), Z0, Z16
 	VPDPBUSD.BCST    504(AX), Z0, Z17
 	VPDPBUSD.BCST    508(AX), Z0, Z18
-	VPMOVSXBD        48(R10), Z0
+	VPMOVSXBD        816(R8), Z0
 	VPMULLD          Z0, Z11, Z11
 	VPADDD           Z11, Z19, Z19
 	VPMULLD          Z0, Z12, Z12
@@ -28605,9 +28575,7 @@ back7:
 	VPMULLD          Z0, Z18, Z18
 	VPADDD           Z18, Z26, Z26
 	ADDQ             $0x00000080, DI
-	ADDQ             $0x00000200, R8
-	ADDQ             $0x00000100, R9
-	ADDQ             $0x00000040, R10
+	ADDQ             $0x00000340, R8
 	ADDQ             $0x00000200, AX
 	ADDQ             $0x00000400, CX
 	ADDQ             $0x00000004, DX
@@ -28703,175 +28671,175 @@ plain:
 	RET
 
 large4:
-	MOVWLZX (DX), R11
-	ANDL    $0x00000f0f, R11
+	MOVWLZX (DX), R9
+	ANDL    $0x00000f0f, R9
 
 next4:
-	TZCNTL        R11, R12
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	VMOVD         R13, X27
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R8, R13
-	VMOVDQU32     (R13), Z0
+	TZCNTL        R9, R10
+	MOVL          R10, R11
+	ANDL          $0x00000008, R11
+	VMOVD         R11, X27
+	MOVL          R10, R11
+	ANDL          $0x00000003, R11
+	SHLL          $0x06, R11
+	ADDQ          R8, R11
+	VMOVDQU32     (R11), Z0
 	VPSRLW        X27, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	VMOVD         R13, X27
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R9, R13
-	VMOVDQU32     (R13), Z28
+	MOVL          R10, R11
+	ANDL          $0x00000008, R11
+	VMOVD         R11, X27
+	MOVL          R10, R11
+	ANDL          $0x00000003, R11
+	SHLL          $0x06, R11
+	ADDQ          R8, R11
+	VMOVDQU32     512(R11), Z28
 	VPSRLW        X27, Z28, Z28
 	VPANDD.BCST   words03<>+0(SB), Z28, Z28
 	VPSLLW        $0x04, Z28, Z28
 	VPORD         Z28, Z0, Z0
-	IMUL3Q        $0x00000020, R12, R12
-	ADDQ          CX, R12
-	VPDPWSSD.BCST (R12), Z0, Z11
-	VPDPWSSD.BCST 4(R12), Z0, Z12
-	VPDPWSSD.BCST 8(R12), Z0, Z13
-	VPDPWSSD.BCST 12(R12), Z0, Z14
-	VPDPWSSD.BCST 16(R12), Z0, Z15
-	VPDPWSSD.BCST 20(R12), Z0, Z16
-	VPDPWSSD.BCST 24(R12), Z0, Z17
-	VPDPWSSD.BCST 28(R12), Z0, Z18
-	BLSRL         R11, R11
+	IMUL3Q        $0x00000020, R10, R10
+	ADDQ          CX, R10
+	VPDPWSSD.BCST (R10), Z0, Z11
+	VPDPWSSD.BCST 4(R10), Z0, Z12
+	VPDPWSSD.BCST 8(R10), Z0, Z13
+	VPDPWSSD.BCST 12(R10), Z0, Z14
+	VPDPWSSD.BCST 16(R10), Z0, Z15
+	VPDPWSSD.BCST 20(R10), Z0, Z16
+	VPDPWSSD.BCST 24(R10), Z0, Z17
+	VPDPWSSD.BCST 28(R10), Z0, Z18
+	BLSRL         R9, R9
 	JNZ           next4
 	JMP           back4
 
 large5:
-	MOVWLZX (DX), R11
-	ANDL    $0x0000f0f0, R11
+	MOVWLZX (DX), R9
+	ANDL    $0x0000f0f0, R9
 
 next5:
-	TZCNTL        R11, R12
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	VMOVD         R13, X27
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R8, R13
-	VMOVDQU32     256(R13), Z0
+	TZCNTL        R9, R10
+	MOVL          R10, R11
+	ANDL          $0x00000008, R11
+	VMOVD         R11, X27
+	MOVL          R10, R11
+	ANDL          $0x00000003, R11
+	SHLL          $0x06, R11
+	ADDQ          R8, R11
+	VMOVDQU32     256(R11), Z0
 	VPSRLW        X27, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	ADDL          $0x02, R13
-	VMOVD         R13, X27
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R9, R13
-	VMOVDQU32     (R13), Z28
+	MOVL          R10, R11
+	ANDL          $0x00000008, R11
+	ADDL          $0x02, R11
+	VMOVD         R11, X27
+	MOVL          R10, R11
+	ANDL          $0x00000003, R11
+	SHLL          $0x06, R11
+	ADDQ          R8, R11
+	VMOVDQU32     512(R11), Z28
 	VPSRLW        X27, Z28, Z28
 	VPANDD.BCST   words03<>+0(SB), Z28, Z28
 	VPSLLW        $0x04, Z28, Z28
 	VPORD         Z28, Z0, Z0
-	IMUL3Q        $0x00000020, R12, R12
-	ADDQ          CX, R12
-	VPDPWSSD.BCST (R12), Z0, Z11
-	VPDPWSSD.BCST 4(R12), Z0, Z12
-	VPDPWSSD.BCST 8(R12), Z0, Z13
-	VPDPWSSD.BCST 12(R12), Z0, Z14
-	VPDPWSSD.BCST 16(R12), Z0, Z15
-	VPDPWSSD.BCST 20(R12), Z0, Z16
-	VPDPWSSD.BCST 24(R12), Z0, Z17
-	VPDPWSSD.BCST 28(R12), Z0, Z18
-	BLSRL         R11, R11
+	IMUL3Q        $0x00000020, R10, R10
+	ADDQ          CX, R10
+	VPDPWSSD.BCST (R10), Z0, Z11
+	VPDPWSSD.BCST 4(R10), Z0, Z12
+	VPDPWSSD.BCST 8(R10), Z0, Z13
+	VPDPWSSD.BCST 12(R10), Z0, Z14
+	VPDPWSSD.BCST 16(R10), Z0, Z15
+	VPDPWSSD.BCST 20(R10), Z0, Z16
+	VPDPWSSD.BCST 24(R10), Z0, Z17
+	VPDPWSSD.BCST 28(R10), Z0, Z18
+	BLSRL         R9, R9
 	JNZ           next5
 	JMP           back5
 
 large6:
-	MOVWLZX 2(DX), R11
-	ANDL    $0x00000f0f, R11
+	MOVWLZX 2(DX), R9
+	ANDL    $0x00000f0f, R9
 
 next6:
-	TZCNTL        R11, R12
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	ADDL          $0x04, R13
-	VMOVD         R13, X27
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R8, R13
-	VMOVDQU32     (R13), Z0
+	TZCNTL        R9, R10
+	MOVL          R10, R11
+	ANDL          $0x00000008, R11
+	ADDL          $0x04, R11
+	VMOVD         R11, X27
+	MOVL          R10, R11
+	ANDL          $0x00000003, R11
+	SHLL          $0x06, R11
+	ADDQ          R8, R11
+	VMOVDQU32     (R11), Z0
 	VPSRLW        X27, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	ADDL          $0x04, R13
-	VMOVD         R13, X27
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R9, R13
-	VMOVDQU32     (R13), Z28
+	MOVL          R10, R11
+	ANDL          $0x00000008, R11
+	ADDL          $0x04, R11
+	VMOVD         R11, X27
+	MOVL          R10, R11
+	ANDL          $0x00000003, R11
+	SHLL          $0x06, R11
+	ADDQ          R8, R11
+	VMOVDQU32     512(R11), Z28
 	VPSRLW        X27, Z28, Z28
 	VPANDD.BCST   words03<>+0(SB), Z28, Z28
 	VPSLLW        $0x04, Z28, Z28
 	VPORD         Z28, Z0, Z0
-	IMUL3Q        $0x00000020, R12, R12
-	ADDQ          CX, R12
-	VPDPWSSD.BCST 512(R12), Z0, Z11
-	VPDPWSSD.BCST 516(R12), Z0, Z12
-	VPDPWSSD.BCST 520(R12), Z0, Z13
-	VPDPWSSD.BCST 524(R12), Z0, Z14
-	VPDPWSSD.BCST 528(R12), Z0, Z15
-	VPDPWSSD.BCST 532(R12), Z0, Z16
-	VPDPWSSD.BCST 536(R12), Z0, Z17
-	VPDPWSSD.BCST 540(R12), Z0, Z18
-	BLSRL         R11, R11
+	IMUL3Q        $0x00000020, R10, R10
+	ADDQ          CX, R10
+	VPDPWSSD.BCST 512(R10), Z0, Z11
+	VPDPWSSD.BCST 516(R10), Z0, Z12
+	VPDPWSSD.BCST 520(R10), Z0, Z13
+	VPDPWSSD.BCST 524(R10), Z0, Z14
+	VPDPWSSD.BCST 528(R10), Z0, Z15
+	VPDPWSSD.BCST 532(R10), Z0, Z16
+	VPDPWSSD.BCST 536(R10), Z0, Z17
+	VPDPWSSD.BCST 540(R10), Z0, Z18
+	BLSRL         R9, R9
 	JNZ           next6
 	JMP           back6
 
 large7:
-	MOVWLZX 2(DX), R11
-	ANDL    $0x0000f0f0, R11
+	MOVWLZX 2(DX), R9
+	ANDL    $0x0000f0f0, R9
 
 next7:
-	TZCNTL        R11, R12
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	ADDL          $0x04, R13
-	VMOVD         R13, X27
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R8, R13
-	VMOVDQU32     256(R13), Z0
+	TZCNTL        R9, R10
+	MOVL          R10, R11
+	ANDL          $0x00000008, R11
+	ADDL          $0x04, R11
+	VMOVD         R11, X27
+	MOVL          R10, R11
+	ANDL          $0x00000003, R11
+	SHLL          $0x06, R11
+	ADDQ          R8, R11
+	VMOVDQU32     256(R11), Z0
 	VPSRLW        X27, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	ADDL          $0x06, R13
-	VMOVD         R13, X27
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R9, R13
-	VMOVDQU32     (R13), Z28
+	MOVL          R10, R11
+	ANDL          $0x00000008, R11
+	ADDL          $0x06, R11
+	VMOVD         R11, X27
+	MOVL          R10, R11
+	ANDL          $0x00000003, R11
+	SHLL          $0x06, R11
+	ADDQ          R8, R11
+	VMOVDQU32     512(R11), Z28
 	VPSRLW        X27, Z28, Z28
 	VPANDD.BCST   words03<>+0(SB), Z28, Z28
 	VPSLLW        $0x04, Z28, Z28
 	VPORD         Z28, Z0, Z0
-	IMUL3Q        $0x00000020, R12, R12
-	ADDQ          CX, R12
-	VPDPWSSD.BCST 512(R12), Z0, Z11
-	VPDPWSSD.BCST 516(R12), Z0, Z12
-	VPDPWSSD.BCST 520(R12), Z0, Z13
-	VPDPWSSD.BCST 524(R12), Z0, Z14
-	VPDPWSSD.BCST 528(R12), Z0, Z15
-	VPDPWSSD.BCST 532(R12), Z0, Z16
-	VPDPWSSD.BCST 536(R12), Z0, Z17
-	VPDPWSSD.BCST 540(R12), Z0, Z18
-	BLSRL         R11, R11
+	IMUL3Q        $0x00000020, R10, R10
+	ADDQ          CX, R10
+	VPDPWSSD.BCST 512(R10), Z0, Z11
+	VPDPWSSD.BCST 516(R10), Z0, Z12
+	VPDPWSSD.BCST 520(R10), Z0, Z13
+	VPDPWSSD.BCST 524(R10), Z0, Z14
+	VPDPWSSD.BCST 528(R10), Z0, Z15
+	VPDPWSSD.BCST 532(R10), Z0, Z16
+	VPDPWSSD.BCST 536(R10), Z0, Z17
+	VPDPWSSD.BCST 540(R10), Z0, Z18
+	BLSRL         R9, R9
 	JNZ           next7
 	JMP           back7
 
@@ -28915,8 +28883,6 @@ loop2:
 	LEAQ   1024(AX), R10
 	MOVQ   $0x00000004, 576(SP)
 	LEAQ   (BX), R11
-	LEAQ   2048(BX), R12
-	LEAQ   3072(BX), R13
 
 loop3:
 	VPBROADCASTD (R10), Z5
@@ -28933,9 +28899,9 @@ loop3:
 back4:
 	VPANDD       (R11), Z3, Z0
 	VPANDD       (R11)(DI*1), Z3, Z1
-	VPSLLW       $0x04, (R12), Z2
+	VPSLLW       $0x04, 512(R11), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z0
-	VPSLLW       $0x04, (R12)(DI*1), Z2
+	VPSLLW       $0x04, 512(R11)(DI*1), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z1
 	PREFETCHT1   (R8)
 	ADDQ         $0x00000040, R8
@@ -28953,9 +28919,9 @@ back4:
 	VPDPBUSD     Z2, Z1, Z12
 	VPANDD       64(R11), Z3, Z0
 	VPANDD       64(R11)(DI*1), Z3, Z1
-	VPSLLW       $0x04, 64(R12), Z2
+	VPSLLW       $0x04, 576(R11), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z0
-	VPSLLW       $0x04, 64(R12)(DI*1), Z2
+	VPSLLW       $0x04, 576(R11)(DI*1), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z1
 	PREFETCHT1   (R8)
 	PREFETCHT1   64(R8)
@@ -28974,9 +28940,9 @@ back4:
 	VPDPBUSD     Z2, Z1, Z12
 	VPANDD       128(R11), Z3, Z0
 	VPANDD       128(R11)(DI*1), Z3, Z1
-	VPSLLW       $0x04, 128(R12), Z2
+	VPSLLW       $0x04, 640(R11), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z0
-	VPSLLW       $0x04, 128(R12)(DI*1), Z2
+	VPSLLW       $0x04, 640(R11)(DI*1), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z1
 	PREFETCHT1   (R8)
 	PREFETCHT1   64(R8)
@@ -28995,9 +28961,9 @@ back4:
 	VPDPBUSD     Z2, Z1, Z12
 	VPANDD       192(R11), Z3, Z0
 	VPANDD       192(R11)(DI*1), Z3, Z1
-	VPSLLW       $0x04, 192(R12), Z2
+	VPSLLW       $0x04, 704(R11), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z0
-	VPSLLW       $0x04, 192(R12)(DI*1), Z2
+	VPSLLW       $0x04, 704(R11)(DI*1), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z1
 	PREFETCHT1   (R8)
 	ADDQ         $0x00000040, R8
@@ -29013,7 +28979,7 @@ back4:
 	VPBROADCASTD 60(AX), Z2
 	VPDPBUSD     Z2, Z0, Z8
 	VPDPBUSD     Z2, Z1, Z12
-	VPMOVSXBD    (R13), Z0
+	VPMOVSXBD    768(R11), Z0
 	VPMULLD      Z0, Z5, Z5
 	VPADDD       Z5, Z13, Z13
 	VPMULLD      Z0, Z6, Z6
@@ -29022,7 +28988,7 @@ back4:
 	VPADDD       Z7, Z15, Z15
 	VPMULLD      Z0, Z8, Z8
 	VPADDD       Z8, Z16, Z16
-	VPMOVSXBD    (R13)(DI*1), Z0
+	VPMOVSXBD    768(R11)(DI*1), Z0
 	VPMULLD      Z0, Z9, Z9
 	VPADDD       Z9, Z17, Z17
 	VPMULLD      Z0, Z10, Z10
@@ -29045,9 +29011,9 @@ back4:
 back5:
 	VPANDD       256(R11), Z3, Z0
 	VPANDD       256(R11)(DI*1), Z3, Z1
-	VPSLLW       $0x02, (R12), Z2
+	VPSLLW       $0x02, 512(R11), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z0
-	VPSLLW       $0x02, (R12)(DI*1), Z2
+	VPSLLW       $0x02, 512(R11)(DI*1), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z1
 	PREFETCHT1   (R8)
 	PREFETCHT1   64(R8)
@@ -29066,9 +29032,9 @@ back5:
 	VPDPBUSD     Z2, Z1, Z12
 	VPANDD       320(R11), Z3, Z0
 	VPANDD       320(R11)(DI*1), Z3, Z1
-	VPSLLW       $0x02, 64(R12), Z2
+	VPSLLW       $0x02, 576(R11), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z0
-	VPSLLW       $0x02, 64(R12)(DI*1), Z2
+	VPSLLW       $0x02, 576(R11)(DI*1), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z1
 	PREFETCHT1   (R8)
 	PREFETCHT1   64(R8)
@@ -29087,9 +29053,9 @@ back5:
 	VPDPBUSD     Z2, Z1, Z12
 	VPANDD       384(R11), Z3, Z0
 	VPANDD       384(R11)(DI*1), Z3, Z1
-	VPSLLW       $0x02, 128(R12), Z2
+	VPSLLW       $0x02, 640(R11), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z0
-	VPSLLW       $0x02, 128(R12)(DI*1), Z2
+	VPSLLW       $0x02, 640(R11)(DI*1), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z1
 	PREFETCHT1   (R8)
 	ADDQ         $0x00000040, R8
@@ -29107,9 +29073,9 @@ back5:
 	VPDPBUSD     Z2, Z1, Z12
 	VPANDD       448(R11), Z3, Z0
 	VPANDD       448(R11)(DI*1), Z3, Z1
-	VPSLLW       $0x02, 192(R12), Z2
+	VPSLLW       $0x02, 704(R11), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z0
-	VPSLLW       $0x02, 192(R12)(DI*1), Z2
+	VPSLLW       $0x02, 704(R11)(DI*1), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z1
 	PREFETCHT1   (R8)
 	PREFETCHT1   64(R8)
@@ -29126,7 +29092,7 @@ back5:
 	VPBROADCASTD 124(AX), Z2
 	VPDPBUSD     Z2, Z0, Z8
 	VPDPBUSD     Z2, Z1, Z12
-	VPMOVSXBD    16(R13), Z0
+	VPMOVSXBD    784(R11), Z0
 	VPMULLD      Z0, Z5, Z5
 	VPADDD       Z5, Z13, Z13
 	VPMULLD      Z0, Z6, Z6
@@ -29135,7 +29101,7 @@ back5:
 	VPADDD       Z7, Z15, Z15
 	VPMULLD      Z0, Z8, Z8
 	VPADDD       Z8, Z16, Z16
-	VPMOVSXBD    16(R13)(DI*1), Z0
+	VPMOVSXBD    784(R11)(DI*1), Z0
 	VPMULLD      Z0, Z9, Z9
 	VPADDD       Z9, Z17, Z17
 	VPMULLD      Z0, Z10, Z10
@@ -29160,9 +29126,9 @@ back6:
 	VPANDD       Z3, Z0, Z0
 	VPSRLW       $0x04, (R11)(DI*1), Z1
 	VPANDD       Z3, Z1, Z1
-	VMOVDQU32    (R12), Z2
+	VMOVDQU32    512(R11), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z0
-	VMOVDQU32    (R12)(DI*1), Z2
+	VMOVDQU32    512(R11)(DI*1), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z1
 	PREFETCHT1   (R8)
 	PREFETCHT1   64(R8)
@@ -29183,9 +29149,9 @@ back6:
 	VPANDD       Z3, Z0, Z0
 	VPSRLW       $0x04, 64(R11)(DI*1), Z1
 	VPANDD       Z3, Z1, Z1
-	VMOVDQU32    64(R12), Z2
+	VMOVDQU32    576(R11), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z0
-	VMOVDQU32    64(R12)(DI*1), Z2
+	VMOVDQU32    576(R11)(DI*1), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z1
 	PREFETCHT1   (R8)
 	ADDQ         $0x00000040, R8
@@ -29205,9 +29171,9 @@ back6:
 	VPANDD       Z3, Z0, Z0
 	VPSRLW       $0x04, 128(R11)(DI*1), Z1
 	VPANDD       Z3, Z1, Z1
-	VMOVDQU32    128(R12), Z2
+	VMOVDQU32    640(R11), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z0
-	VMOVDQU32    128(R12)(DI*1), Z2
+	VMOVDQU32    640(R11)(DI*1), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z1
 	PREFETCHT1   (R8)
 	PREFETCHT1   64(R8)
@@ -29228,9 +29194,9 @@ back6:
 	VPANDD       Z3, Z0, Z0
 	VPSRLW       $0x04, 192(R11)(DI*1), Z1
 	VPANDD       Z3, Z1, Z1
-	VMOVDQU32    192(R12), Z2
+	VMOVDQU32    704(R11), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z0
-	VMOVDQU32    192(R12)(DI*1), Z2
+	VMOVDQU32    704(R11)(DI*1), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z1
 	PREFETCHT1   (R8)
 	PREFETCHT1   64(R8)
@@ -29247,7 +29213,7 @@ back6:
 	VPBROADCASTD 188(AX), Z2
 	VPDPBUSD     Z2, Z0, Z8
 	VPDPBUSD     Z2, Z1, Z12
-	VPMOVSXBD    32(R13), Z0
+	VPMOVSXBD    800(R11), Z0
 	VPMULLD      Z0, Z5, Z5
 	VPADDD       Z5, Z13, Z13
 	VPMULLD      Z0, Z6, Z6
@@ -29256,7 +29222,7 @@ back6:
 	VPADDD       Z7, Z15, Z15
 	VPMULLD      Z0, Z8, Z8
 	VPADDD       Z8, Z16, Z16
-	VPMOVSXBD    32(R13)(DI*1), Z0
+	VPMOVSXBD    800(R11)(DI*1), Z0
 	VPMULLD      Z0, Z9, Z9
 	VPADDD       Z9, Z17, Z17
 	VPMULLD      Z0, Z10, Z10
@@ -29281,9 +29247,9 @@ back7:
 	VPANDD       Z3, Z0, Z0
 	VPSRLW       $0x04, 256(R11)(DI*1), Z1
 	VPANDD       Z3, Z1, Z1
-	VPSRLW       $0x02, (R12), Z2
+	VPSRLW       $0x02, 512(R11), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z0
-	VPSRLW       $0x02, (R12)(DI*1), Z2
+	VPSRLW       $0x02, 512(R11)(DI*1), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z1
 	PREFETCHT1   (R8)
 	ADDQ         $0x00000040, R8
@@ -29303,9 +29269,9 @@ back7:
 	VPANDD       Z3, Z0, Z0
 	VPSRLW       $0x04, 320(R11)(DI*1), Z1
 	VPANDD       Z3, Z1, Z1
-	VPSRLW       $0x02, 64(R12), Z2
+	VPSRLW       $0x02, 576(R11), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z0
-	VPSRLW       $0x02, 64(R12)(DI*1), Z2
+	VPSRLW       $0x02, 576(R11)(DI*1), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z1
 	PREFETCHT1   (R8)
 	PREFETCHT1   64(R8)
@@ -29326,9 +29292,9 @@ back7:
 	VPANDD       Z3, Z0, Z0
 	VPSRLW       $0x04, 384(R11)(DI*1), Z1
 	VPANDD       Z3, Z1, Z1
-	VPSRLW       $0x02, 128(R12), Z2
+	VPSRLW       $0x02, 640(R11), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z0
-	VPSRLW       $0x02, 128(R12)(DI*1), Z2
+	VPSRLW       $0x02, 640(R11)(DI*1), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z1
 	PREFETCHT1   (R8)
 	PREFETCHT1   64(R8)
@@ -29349,9 +29315,9 @@ back7:
 	VPANDD       Z3, Z0, Z0
 	VPSRLW       $0x04, 448(R11)(DI*1), Z1
 	VPANDD       Z3, Z1, Z1
-	VPSRLW       $0x02, 192(R12), Z2
+	VPSRLW       $0x02, 704(R11), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z0
-	VPSRLW       $0x02, 192(R12)(DI*1), Z2
+	VPSRLW       $0x02, 704(R11)(DI*1), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z1
 	PREFETCHT1   (R8)
 	PREFETCHT1   64(R8)
@@ -29368,7 +29334,7 @@ back7:
 	VPBROADCASTD 252(AX), Z2
 	VPDPBUSD     Z2, Z0, Z8
 	VPDPBUSD     Z2, Z1, Z12
-	VPMOVSXBD    48(R13), Z0
+	VPMOVSXBD    816(R11), Z0
 	VPMULLD      Z0, Z5, Z5
 	VPADDD       Z5, Z13, Z13
 	VPMULLD      Z0, Z6, Z6
@@ -29377,7 +29343,7 @@ back7:
 	VPADDD       Z7, Z15, Z15
 	VPMULLD      Z0, Z8, Z8
 	VPADDD       Z8, Z16, Z16
-	VPMOVSXBD    48(R13)(DI*1), Z0
+	VPMOVSXBD    816(R11)(DI*1), Z0
 	VPMULLD      Z0, Z9, Z9
 	VPADDD       Z9, Z17, Z17
 	VPMULLD      Z0, Z10, Z10
@@ -29387,9 +29353,7 @@ back7:
 	VPMULLD      Z0, Z12, Z12
 	VPADDD       Z12, Z20, Z20
 	ADDQ         $0x00000040, R10
-	ADDQ         $0x00000200, R11
-	ADDQ         $0x00000100, R12
-	ADDQ         $0x00000040, R13
+	ADDQ         $0x00000340, R11
 	ADDQ         $0x00000100, AX
 	ADDQ         $0x00000200, CX
 	ADDQ         $0x00000004, DX
@@ -29502,223 +29466,223 @@ plain:
 	RET
 
 large4:
-	MOVWLZX (DX), R14
-	ANDL    $0x00000f0f, R14
+	MOVWLZX (DX), R12
+	ANDL    $0x00000f0f, R12
 
 next4:
-	TZCNTL       R14, R15
-	MOVL         R15, BP
-	ANDL         $0x00000008, BP
-	VMOVD        BP, X2
-	MOVL         R15, BP
-	ANDL         $0x00000003, BP
-	SHLL         $0x06, BP
-	ADDQ         R11, BP
-	VMOVDQU32    (BP), Z0
+	TZCNTL       R12, R13
+	MOVL         R13, R14
+	ANDL         $0x00000008, R14
+	VMOVD        R14, X2
+	MOVL         R13, R14
+	ANDL         $0x00000003, R14
+	SHLL         $0x06, R14
+	ADDQ         R11, R14
+	VMOVDQU32    (R14), Z0
 	VPSRLW       X2, Z0, Z0
 	VPANDD.BCST  words0f<>+0(SB), Z0, Z0
-	VMOVDQU32    (BP)(DI*1), Z1
+	VMOVDQU32    (R14)(DI*1), Z1
 	VPSRLW       X2, Z1, Z1
 	VPANDD.BCST  words0f<>+0(SB), Z1, Z1
-	MOVL         R15, BP
-	ANDL         $0x00000008, BP
-	VMOVD        BP, X2
-	MOVL         R15, BP
-	ANDL         $0x00000003, BP
-	SHLL         $0x06, BP
-	ADDQ         R12, BP
-	VMOVDQU32    (BP), Z21
+	MOVL         R13, R14
+	ANDL         $0x00000008, R14
+	VMOVD        R14, X2
+	MOVL         R13, R14
+	ANDL         $0x00000003, R14
+	SHLL         $0x06, R14
+	ADDQ         R11, R14
+	VMOVDQU32    512(R14), Z21
 	VPSRLW       X2, Z21, Z21
 	VPANDD.BCST  words03<>+0(SB), Z21, Z21
 	VPSLLW       $0x04, Z21, Z21
 	VPORD        Z21, Z0, Z0
-	VMOVDQU32    (BP)(DI*1), Z21
+	VMOVDQU32    512(R14)(DI*1), Z21
 	VPSRLW       X2, Z21, Z21
 	VPANDD.BCST  words03<>+0(SB), Z21, Z21
 	VPSLLW       $0x04, Z21, Z21
 	VPORD        Z21, Z1, Z1
-	IMUL3Q       $0x00000010, R15, R15
-	ADDQ         CX, R15
-	VPBROADCASTD (R15), Z2
+	IMUL3Q       $0x00000010, R13, R13
+	ADDQ         CX, R13
+	VPBROADCASTD (R13), Z2
 	VPDPWSSD     Z2, Z0, Z5
 	VPDPWSSD     Z2, Z1, Z9
-	VPBROADCASTD 4(R15), Z2
+	VPBROADCASTD 4(R13), Z2
 	VPDPWSSD     Z2, Z0, Z6
 	VPDPWSSD     Z2, Z1, Z10
-	VPBROADCASTD 8(R15), Z2
+	VPBROADCASTD 8(R13), Z2
 	VPDPWSSD     Z2, Z0, Z7
 	VPDPWSSD     Z2, Z1, Z11
-	VPBROADCASTD 12(R15), Z2
+	VPBROADCASTD 12(R13), Z2
 	VPDPWSSD     Z2, Z0, Z8
 	VPDPWSSD     Z2, Z1, Z12
-	BLSRL        R14, R14
+	BLSRL        R12, R12
 	JNZ          next4
 	JMP          back4
 
 large5:
-	MOVWLZX (DX), R14
-	ANDL    $0x0000f0f0, R14
+	MOVWLZX (DX), R12
+	ANDL    $0x0000f0f0, R12
 
 next5:
-	TZCNTL       R14, R15
-	MOVL         R15, BP
-	ANDL         $0x00000008, BP
-	VMOVD        BP, X2
-	MOVL         R15, BP
-	ANDL         $0x00000003, BP
-	SHLL         $0x06, BP
-	ADDQ         R11, BP
-	VMOVDQU32    256(BP), Z0
+	TZCNTL       R12, R13
+	MOVL         R13, R14
+	ANDL         $0x00000008, R14
+	VMOVD        R14, X2
+	MOVL         R13, R14
+	ANDL         $0x00000003, R14
+	SHLL         $0x06, R14
+	ADDQ         R11, R14
+	VMOVDQU32    256(R14), Z0
 	VPSRLW       X2, Z0, Z0
 	VPANDD.BCST  words0f<>+0(SB), Z0, Z0
-	VMOVDQU32    256(BP)(DI*1), Z1
+	VMOVDQU32    256(R14)(DI*1), Z1
 	VPSRLW       X2, Z1, Z1
 	VPANDD.BCST  words0f<>+0(SB), Z1, Z1
-	MOVL         R15, BP
-	ANDL         $0x00000008, BP
-	ADDL         $0x02, BP
-	VMOVD        BP, X2
-	MOVL         R15, BP
-	ANDL         $0x00000003, BP
-	SHLL         $0x06, BP
-	ADDQ         R12, BP
-	VMOVDQU32    (BP), Z21
+	MOVL         R13, R14
+	ANDL         $0x00000008, R14
+	ADDL         $0x02, R14
+	VMOVD        R14, X2
+	MOVL         R13, R14
+	ANDL         $0x00000003, R14
+	SHLL         $0x06, R14
+	ADDQ         R11, R14
+	VMOVDQU32    512(R14), Z21
 	VPSRLW       X2, Z21, Z21
 	VPANDD.BCST  words03<>+0(SB), Z21, Z21
 	VPSLLW       $0x04, Z21, Z21
 	VPORD        Z21, Z0, Z0
-	VMOVDQU32    (BP)(DI*1), Z21
+	VMOVDQU32    512(R14)(DI*1), Z21
 	VPSRLW       X2, Z21, Z21
 	VPANDD.BCST  words03<>+0(SB), Z21, Z21
 	VPSLLW       $0x04, Z21, Z21
 	VPORD        Z21, Z1, Z1
-	IMUL3Q       $0x00000010, R15, R15
-	ADDQ         CX, R15
-	VPBROADCASTD (R15), Z2
+	IMUL3Q       $0x00000010, R13, R13
+	ADDQ         CX, R13
+	VPBROADCASTD (R13), Z2
 	VPDPWSSD     Z2, Z0, Z5
 	VPDPWSSD     Z2, Z1, Z9
-	VPBROADCASTD 4(R15), Z2
+	VPBROADCASTD 4(R13), Z2
 	VPDPWSSD     Z2, Z0, Z6
 	VPDPWSSD     Z2, Z1, Z10
-	VPBROADCASTD 8(R15), Z2
+	VPBROADCASTD 8(R13), Z2
 	VPDPWSSD     Z2, Z0, Z7
 	VPDPWSSD     Z2, Z1, Z11
-	VPBROADCASTD 12(R15), Z2
+	VPBROADCASTD 12(R13), Z2
 	VPDPWSSD     Z2, Z0, Z8
 	VPDPWSSD     Z2, Z1, Z12
-	BLSRL        R14, R14
+	BLSRL        R12, R12
 	JNZ          next5
 	JMP          back5
 
 large6:
-	MOVWLZX 2(DX), R14
-	ANDL    $0x00000f0f, R14
+	MOVWLZX 2(DX), R12
+	ANDL    $0x00000f0f, R12
 
 next6:
-	TZCNTL       R14, R15
-	MOVL         R15, BP
-	ANDL         $0x00000008, BP
-	ADDL         $0x04, BP
-	VMOVD        BP, X2
-	MOVL         R15, BP
-	ANDL         $0x00000003, BP
-	SHLL         $0x06, BP
-	ADDQ         R11, BP
-	VMOVDQU32    (BP), Z0
+	TZCNTL       R12, R13
+	MOVL         R13, R14
+	ANDL         $0x00000008, R14
+	ADDL         $0x04, R14
+	VMOVD        R14, X2
+	MOVL         R13, R14
+	ANDL         $0x00000003, R14
+	SHLL         $0x06, R14
+	ADDQ         R11, R14
+	VMOVDQU32    (R14), Z0
 	VPSRLW       X2, Z0, Z0
 	VPANDD.BCST  words0f<>+0(SB), Z0, Z0
-	VMOVDQU32    (BP)(DI*1), Z1
+	VMOVDQU32    (R14)(DI*1), Z1
 	VPSRLW       X2, Z1, Z1
 	VPANDD.BCST  words0f<>+0(SB), Z1, Z1
-	MOVL         R15, BP
-	ANDL         $0x00000008, BP
-	ADDL         $0x04, BP
-	VMOVD        BP, X2
-	MOVL         R15, BP
-	ANDL         $0x00000003, BP
-	SHLL         $0x06, BP
-	ADDQ         R12, BP
-	VMOVDQU32    (BP), Z21
+	MOVL         R13, R14
+	ANDL         $0x00000008, R14
+	ADDL         $0x04, R14
+	VMOVD        R14, X2
+	MOVL         R13, R14
+	ANDL         $0x00000003, R14
+	SHLL         $0x06, R14
+	ADDQ         R11, R14
+	VMOVDQU32    512(R14), Z21
 	VPSRLW       X2, Z21, Z21
 	VPANDD.BCST  words03<>+0(SB), Z21, Z21
 	VPSLLW       $0x04, Z21, Z21
 	VPORD        Z21, Z0, Z0
-	VMOVDQU32    (BP)(DI*1), Z21
+	VMOVDQU32    512(R14)(DI*1), Z21
 	VPSRLW       X2, Z21, Z21
 	VPANDD.BCST  words03<>+0(SB), Z21, Z21
 	VPSLLW       $0x04, Z21, Z21
 	VPORD        Z21, Z1, Z1
-	IMUL3Q       $0x00000010, R15, R15
-	ADDQ         CX, R15
-	VPBROADCASTD 256(R15), Z2
+	IMUL3Q       $0x00000010, R13, R13
+	ADDQ         CX, R13
+	VPBROADCASTD 256(R13), Z2
 	VPDPWSSD     Z2, Z0, Z5
 	VPDPWSSD     Z2, Z1, Z9
-	VPBROADCASTD 260(R15), Z2
+	VPBROADCASTD 260(R13), Z2
 	VPDPWSSD     Z2, Z0, Z6
 	VPDPWSSD     Z2, Z1, Z10
-	VPBROADCASTD 264(R15), Z2
+	VPBROADCASTD 264(R13), Z2
 	VPDPWSSD     Z2, Z0, Z7
 	VPDPWSSD     Z2, Z1, Z11
-	VPBROADCASTD 268(R15), Z2
+	VPBROADCASTD 268(R13), Z2
 	VPDPWSSD     Z2, Z0, Z8
 	VPDPWSSD     Z2, Z1, Z12
-	BLSRL        R14, R14
+	BLSRL        R12, R12
 	JNZ          next6
 	JMP          back6
 
 large7:
-	MOVWLZX 2(DX), R14
-	ANDL    $0x0000f0f0, R14
+	MOVWLZX 2(DX), R12
+	ANDL    $0x0000f0f0, R12
 
 next7:
-	TZCNTL       R14, R15
-	MOVL         R15, BP
-	ANDL         $0x00000008, BP
-	ADDL         $0x04, BP
-	VMOVD        BP, X2
-	MOVL         R15, BP
-	ANDL         $0x00000003, BP
-	SHLL         $0x06, BP
-	ADDQ         R11, BP
-	VMOVDQU32    256(BP), Z0
+	TZCNTL       R12, R13
+	MOVL         R13, R14
+	ANDL         $0x00000008, R14
+	ADDL         $0x04, R14
+	VMOVD        R14, X2
+	MOVL         R13, R14
+	ANDL         $0x00000003, R14
+	SHLL         $0x06, R14
+	ADDQ         R11, R14
+	VMOVDQU32    256(R14), Z0
 	VPSRLW       X2, Z0, Z0
 	VPANDD.BCST  words0f<>+0(SB), Z0, Z0
-	VMOVDQU32    256(BP)(DI*1), Z1
+	VMOVDQU32    256(R14)(DI*1), Z1
 	VPSRLW       X2, Z1, Z1
 	VPANDD.BCST  words0f<>+0(SB), Z1, Z1
-	MOVL         R15, BP
-	ANDL         $0x00000008, BP
-	ADDL         $0x06, BP
-	VMOVD        BP, X2
-	MOVL         R15, BP
-	ANDL         $0x00000003, BP
-	SHLL         $0x06, BP
-	ADDQ         R12, BP
-	VMOVDQU32    (BP), Z21
+	MOVL         R13, R14
+	ANDL         $0x00000008, R14
+	ADDL         $0x06, R14
+	VMOVD        R14, X2
+	MOVL         R13, R14
+	ANDL         $0x00000003, R14
+	SHLL         $0x06, R14
+	ADDQ         R11, R14
+	VMOVDQU32    512(R14), Z21
 	VPSRLW       X2, Z21, Z21
 	VPANDD.BCST  words03<>+0(SB), Z21, Z21
 	VPSLLW       $0x04, Z21, Z21
 	VPORD        Z21, Z0, Z0
-	VMOVDQU32    (BP)(DI*1), Z21
+	VMOVDQU32    512(R14)(DI*1), Z21
 	VPSRLW       X2, Z21, Z21
 	VPANDD.BCST  words03<>+0(SB), Z21, Z21
 	VPSLLW       $0x04, Z21, Z21
 	VPORD        Z21, Z1, Z1
-	IMUL3Q       $0x00000010, R15, R15
-	ADDQ         CX, R15
-	VPBROADCASTD 256(R15), Z2
+	IMUL3Q       $0x00000010, R13, R13
+	ADDQ         CX, R13
+	VPBROADCASTD 256(R13), Z2
 	VPDPWSSD     Z2, Z0, Z5
 	VPDPWSSD     Z2, Z1, Z9
-	VPBROADCASTD 260(R15), Z2
+	VPBROADCASTD 260(R13), Z2
 	VPDPWSSD     Z2, Z0, Z6
 	VPDPWSSD     Z2, Z1, Z10
-	VPBROADCASTD 264(R15), Z2
+	VPBROADCASTD 264(R13), Z2
 	VPDPWSSD     Z2, Z0, Z7
 	VPDPWSSD     Z2, Z1, Z11
-	VPBROADCASTD 268(R15), Z2
+	VPBROADCASTD 268(R13), Z2
 	VPDPWSSD     Z2, Z0, Z8
 	VPDPWSSD     Z2, Z1, Z12
-	BLSRL        R14, R14
+	BLSRL        R12, R12
 	JNZ          next7
 	JMP          back7
 
@@ -29766,8 +29730,6 @@ loop2:
 	LEAQ   1280(AX), R10
 	MOVQ   $0x00000004, 704(SP)
 	LEAQ   (BX), R11
-	LEAQ   2048(BX), R12
-	LEAQ   3072(BX), R13
 
 loop3:
 	VPBROADCASTD (R10), Z5
@@ -29786,9 +29748,9 @@ loop3:
 back4:
 	VPANDD       (R11), Z3, Z0
 	VPANDD       (R11)(DI*1), Z3, Z1
-	VPSLLW       $0x04, (R12), Z2
+	VPSLLW       $0x04, 512(R11), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z0
-	VPSLLW       $0x04, (R12)(DI*1), Z2
+	VPSLLW       $0x04, 512(R11)(DI*1), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z1
 	PREFETCHT1   (R8)
 	ADDQ         $0x00000040, R8
@@ -29809,9 +29771,9 @@ back4:
 	VPDPBUSD     Z2, Z1, Z14
 	VPANDD       64(R11), Z3, Z0
 	VPANDD       64(R11)(DI*1), Z3, Z1
-	VPSLLW       $0x04, 64(R12), Z2
+	VPSLLW       $0x04, 576(R11), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z0
-	VPSLLW       $0x04, 64(R12)(DI*1), Z2
+	VPSLLW       $0x04, 576(R11)(DI*1), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z1
 	PREFETCHT1   (R8)
 	PREFETCHT1   64(R8)
@@ -29833,9 +29795,9 @@ back4:
 	VPDPBUSD     Z2, Z1, Z14
 	VPANDD       128(R11), Z3, Z0
 	VPANDD       128(R11)(DI*1), Z3, Z1
-	VPSLLW       $0x04, 128(R12), Z2
+	VPSLLW       $0x04, 640(R11), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z0
-	VPSLLW       $0x04, 128(R12)(DI*1), Z2
+	VPSLLW       $0x04, 640(R11)(DI*1), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z1
 	PREFETCHT1   (R8)
 	PREFETCHT1   64(R8)
@@ -29857,9 +29819,9 @@ back4:
 	VPDPBUSD     Z2, Z1, Z14
 	VPANDD       192(R11), Z3, Z0
 	VPANDD       192(R11)(DI*1), Z3, Z1
-	VPSLLW       $0x04, 192(R12), Z2
+	VPSLLW       $0x04, 704(R11), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z0
-	VPSLLW       $0x04, 192(R12)(DI*1), Z2
+	VPSLLW       $0x04, 704(R11)(DI*1), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z1
 	PREFETCHT1   (R8)
 	ADDQ         $0x00000040, R8
@@ -29878,7 +29840,7 @@ back4:
 	VPBROADCASTD 76(AX), Z2
 	VPDPBUSD     Z2, Z0, Z9
 	VPDPBUSD     Z2, Z1, Z14
-	VPMOVSXBD    (R13), Z0
+	VPMOVSXBD    768(R11), Z0
 	VPMULLD      Z0, Z5, Z5
 	VPADDD       Z5, Z15, Z15
 	VPMULLD      Z0, Z6, Z6
@@ -29889,7 +29851,7 @@ back4:
 	VPADDD       Z8, Z18, Z18
 	VPMULLD      Z0, Z9, Z9
 	VPADDD       Z9, Z19, Z19
-	VPMOVSXBD    (R13)(DI*1), Z0
+	VPMOVSXBD    768(R11)(DI*1), Z0
 	VPMULLD      Z0, Z10, Z10
 	VPADDD       Z10, Z20, Z20
 	VPMULLD      Z0, Z11, Z11
@@ -29916,9 +29878,9 @@ back4:
 back5:
 	VPANDD       256(R11), Z3, Z0
 	VPANDD       256(R11)(DI*1), Z3, Z1
-	VPSLLW       $0x02, (R12), Z2
+	VPSLLW       $0x02, 512(R11), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z0
-	VPSLLW       $0x02, (R12)(DI*1), Z2
+	VPSLLW       $0x02, 512(R11)(DI*1), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z1
 	PREFETCHT1   (R8)
 	PREFETCHT1   64(R8)
@@ -29940,9 +29902,9 @@ back5:
 	VPDPBUSD     Z2, Z1, Z14
 	VPANDD       320(R11), Z3, Z0
 	VPANDD       320(R11)(DI*1), Z3, Z1
-	VPSLLW       $0x02, 64(R12), Z2
+	VPSLLW       $0x02, 576(R11), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z0
-	VPSLLW       $0x02, 64(R12)(DI*1), Z2
+	VPSLLW       $0x02, 576(R11)(DI*1), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z1
 	PREFETCHT1   (R8)
 	PREFETCHT1   64(R8)
@@ -29964,9 +29926,9 @@ back5:
 	VPDPBUSD     Z2, Z1, Z14
 	VPANDD       384(R11), Z3, Z0
 	VPANDD       384(R11)(DI*1), Z3, Z1
-	VPSLLW       $0x02, 128(R12), Z2
+	VPSLLW       $0x02, 640(R11), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z0
-	VPSLLW       $0x02, 128(R12)(DI*1), Z2
+	VPSLLW       $0x02, 640(R11)(DI*1), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z1
 	PREFETCHT1   (R8)
 	ADDQ         $0x00000040, R8
@@ -29987,9 +29949,9 @@ back5:
 	VPDPBUSD     Z2, Z1, Z14
 	VPANDD       448(R11), Z3, Z0
 	VPANDD       448(R11)(DI*1), Z3, Z1
-	VPSLLW       $0x02, 192(R12), Z2
+	VPSLLW       $0x02, 704(R11), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z0
-	VPSLLW       $0x02, 192(R12)(DI*1), Z2
+	VPSLLW       $0x02, 704(R11)(DI*1), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z1
 	PREFETCHT1   (R8)
 	PREFETCHT1   64(R8)
@@ -30009,7 +29971,7 @@ back5:
 	VPBROADCASTD 156(AX), Z2
 	VPDPBUSD     Z2, Z0, Z9
 	VPDPBUSD     Z2, Z1, Z14
-	VPMOVSXBD    16(R13), Z0
+	VPMOVSXBD    784(R11), Z0
 	VPMULLD      Z0, Z5, Z5
 	VPADDD       Z5, Z15, Z15
 	VPMULLD      Z0, Z6, Z6
@@ -30020,7 +29982,7 @@ back5:
 	VPADDD       Z8, Z18, Z18
 	VPMULLD      Z0, Z9, Z9
 	VPADDD       Z9, Z19, Z19
-	VPMOVSXBD    16(R13)(DI*1), Z0
+	VPMOVSXBD    784(R11)(DI*1), Z0
 	VPMULLD      Z0, Z10, Z10
 	VPADDD       Z10, Z20, Z20
 	VPMULLD      Z0, Z11, Z11
@@ -30049,9 +30011,9 @@ back6:
 	VPANDD       Z3, Z0, Z0
 	VPSRLW       $0x04, (R11)(DI*1), Z1
 	VPANDD       Z3, Z1, Z1
-	VMOVDQU32    (R12), Z2
+	VMOVDQU32    512(R11), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z0
-	VMOVDQU32    (R12)(DI*1), Z2
+	VMOVDQU32    512(R11)(DI*1), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z1
 	PREFETCHT1   (R8)
 	PREFETCHT1   64(R8)
@@ -30075,9 +30037,9 @@ back6:
 	VPANDD       Z3, Z0, Z0
 	VPSRLW       $0x04, 64(R11)(DI*1), Z1
 	VPANDD       Z3, Z1, Z1
-	VMOVDQU32    64(R12), Z2
+	VMOVDQU32    576(R11), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z0
-	VMOVDQU32    64(R12)(DI*1), Z2
+	VMOVDQU32    576(R11)(DI*1), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z1
 	PREFETCHT1   (R8)
 	ADDQ         $0x00000040, R8
@@ -30100,9 +30062,9 @@ back6:
 	VPANDD       Z3, Z0, Z0
 	VPSRLW       $0x04, 128(R11)(DI*1), Z1
 	VPANDD       Z3, Z1, Z1
-	VMOVDQU32    128(R12), Z2
+	VMOVDQU32    640(R11), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z0
-	VMOVDQU32    128(R12)(DI*1), Z2
+	VMOVDQU32    640(R11)(DI*1), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z1
 	PREFETCHT1   (R8)
 	PREFETCHT1   64(R8)
@@ -30126,9 +30088,9 @@ back6:
 	VPANDD       Z3, Z0, Z0
 	VPSRLW       $0x04, 192(R11)(DI*1), Z1
 	VPANDD       Z3, Z1, Z1
-	VMOVDQU32    192(R12), Z2
+	VMOVDQU32    704(R11), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z0
-	VMOVDQU32    192(R12)(DI*1), Z2
+	VMOVDQU32    704(R11)(DI*1), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z1
 	PREFETCHT1   (R8)
 	PREFETCHT1   64(R8)
@@ -30148,7 +30110,7 @@ back6:
 	VPBROADCASTD 236(AX), Z2
 	VPDPBUSD     Z2, Z0, Z9
 	VPDPBUSD     Z2, Z1, Z14
-	VPMOVSXBD    32(R13), Z0
+	VPMOVSXBD    800(R11), Z0
 	VPMULLD      Z0, Z5, Z5
 	VPADDD       Z5, Z15, Z15
 	VPMULLD      Z0, Z6, Z6
@@ -30159,7 +30121,7 @@ back6:
 	VPADDD       Z8, Z18, Z18
 	VPMULLD      Z0, Z9, Z9
 	VPADDD       Z9, Z19, Z19
-	VPMOVSXBD    32(R13)(DI*1), Z0
+	VPMOVSXBD    800(R11)(DI*1), Z0
 	VPMULLD      Z0, Z10, Z10
 	VPADDD       Z10, Z20, Z20
 	VPMULLD      Z0, Z11, Z11
@@ -30188,9 +30150,9 @@ back7:
 	VPANDD       Z3, Z0, Z0
 	VPSRLW       $0x04, 256(R11)(DI*1), Z1
 	VPANDD       Z3, Z1, Z1
-	VPSRLW       $0x02, (R12), Z2
+	VPSRLW       $0x02, 512(R11), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z0
-	VPSRLW       $0x02, (R12)(DI*1), Z2
+	VPSRLW       $0x02, 512(R11)(DI*1), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z1
 	PREFETCHT1   (R8)
 	ADDQ         $0x00000040, R8
@@ -30213,9 +30175,9 @@ back7:
 	VPANDD       Z3, Z0, Z0
 	VPSRLW       $0x04, 320(R11)(DI*1), Z1
 	VPANDD       Z3, Z1, Z1
-	VPSRLW       $0x02, 64(R12), Z2
+	VPSRLW       $0x02, 576(R11), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z0
-	VPSRLW       $0x02, 64(R12)(DI*1), Z2
+	VPSRLW       $0x02, 576(R11)(DI*1), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z1
 	PREFETCHT1   (R8)
 	PREFETCHT1   64(R8)
@@ -30239,9 +30201,9 @@ back7:
 	VPANDD       Z3, Z0, Z0
 	VPSRLW       $0x04, 384(R11)(DI*1), Z1
 	VPANDD       Z3, Z1, Z1
-	VPSRLW       $0x02, 128(R12), Z2
+	VPSRLW       $0x02, 640(R11), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z0
-	VPSRLW       $0x02, 128(R12)(DI*1), Z2
+	VPSRLW       $0x02, 640(R11)(DI*1), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z1
 	PREFETCHT1   (R8)
 	PREFETCHT1   64(R8)
@@ -30265,9 +30227,9 @@ back7:
 	VPANDD       Z3, Z0, Z0
 	VPSRLW       $0x04, 448(R11)(DI*1), Z1
 	VPANDD       Z3, Z1, Z1
-	VPSRLW       $0x02, 192(R12), Z2
+	VPSRLW       $0x02, 704(R11), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z0
-	VPSRLW       $0x02, 192(R12)(DI*1), Z2
+	VPSRLW       $0x02, 704(R11)(DI*1), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z1
 	PREFETCHT1   (R8)
 	PREFETCHT1   64(R8)
@@ -30287,7 +30249,7 @@ back7:
 	VPBROADCASTD 316(AX), Z2
 	VPDPBUSD     Z2, Z0, Z9
 	VPDPBUSD     Z2, Z1, Z14
-	VPMOVSXBD    48(R13), Z0
+	VPMOVSXBD    816(R11), Z0
 	VPMULLD      Z0, Z5, Z5
 	VPADDD       Z5, Z15, Z15
 	VPMULLD      Z0, Z6, Z6
@@ -30298,7 +30260,7 @@ back7:
 	VPADDD       Z8, Z18, Z18
 	VPMULLD      Z0, Z9, Z9
 	VPADDD       Z9, Z19, Z19
-	VPMOVSXBD    48(R13)(DI*1), Z0
+	VPMOVSXBD    816(R11)(DI*1), Z0
 	VPMULLD      Z0, Z10, Z10
 	VPADDD       Z10, Z20, Z20
 	VPMULLD      Z0, Z11, Z11
@@ -30310,9 +30272,7 @@ back7:
 	VPMULLD      Z0, Z14, Z14
 	VPADDD       Z14, Z24, Z24
 	ADDQ         $0x00000050, R10
-	ADDQ         $0x00000200, R11
-	ADDQ         $0x00000100, R12
-	ADDQ         $0x00000040, R13
+	ADDQ         $0x00000340, R11
 	ADDQ         $0x00000140, AX
 	ADDQ         $0x00000280, CX
 	ADDQ         $0x00000004, DX
@@ -30445,235 +30405,235 @@ plain:
 	RET
 
 large4:
-	MOVWLZX (DX), R14
-	ANDL    $0x00000f0f, R14
+	MOVWLZX (DX), R12
+	ANDL    $0x00000f0f, R12
 
 next4:
-	TZCNTL       R14, R15
-	MOVL         R15, BP
-	ANDL         $0x00000008, BP
-	VMOVD        BP, X2
-	MOVL         R15, BP
-	ANDL         $0x00000003, BP
-	SHLL         $0x06, BP
-	ADDQ         R11, BP
-	VMOVDQU32    (BP), Z0
+	TZCNTL       R12, R13
+	MOVL         R13, R14
+	ANDL         $0x00000008, R14
+	VMOVD        R14, X2
+	MOVL         R13, R14
+	ANDL         $0x00000003, R14
+	SHLL         $0x06, R14
+	ADDQ         R11, R14
+	VMOVDQU32    (R14), Z0
 	VPSRLW       X2, Z0, Z0
 	VPANDD.BCST  words0f<>+0(SB), Z0, Z0
-	VMOVDQU32    (BP)(DI*1), Z1
+	VMOVDQU32    (R14)(DI*1), Z1
 	VPSRLW       X2, Z1, Z1
 	VPANDD.BCST  words0f<>+0(SB), Z1, Z1
-	MOVL         R15, BP
-	ANDL         $0x00000008, BP
-	VMOVD        BP, X2
-	MOVL         R15, BP
-	ANDL         $0x00000003, BP
-	SHLL         $0x06, BP
-	ADDQ         R12, BP
-	VMOVDQU32    (BP), Z25
+	MOVL         R13, R14
+	ANDL         $0x00000008, R14
+	VMOVD        R14, X2
+	MOVL         R13, R14
+	ANDL         $0x00000003, R14
+	SHLL         $0x06, R14
+	ADDQ         R11, R14
+	VMOVDQU32    512(R14), Z25
 	VPSRLW       X2, Z25, Z25
 	VPANDD.BCST  words03<>+0(SB), Z25, Z25
 	VPSLLW       $0x04, Z25, Z25
 	VPORD        Z25, Z0, Z0
-	VMOVDQU32    (BP)(DI*1), Z25
+	VMOVDQU32    512(R14)(DI*1), Z25
 	VPSRLW       X2, Z25, Z25
 	VPANDD.BCST  words03<>+0(SB), Z25, Z25
 	VPSLLW       $0x04, Z25, Z25
 	VPORD        Z25, Z1, Z1
-	IMUL3Q       $0x00000014, R15, R15
-	ADDQ         CX, R15
-	VPBROADCASTD (R15), Z2
+	IMUL3Q       $0x00000014, R13, R13
+	ADDQ         CX, R13
+	VPBROADCASTD (R13), Z2
 	VPDPWSSD     Z2, Z0, Z5
 	VPDPWSSD     Z2, Z1, Z10
-	VPBROADCASTD 4(R15), Z2
+	VPBROADCASTD 4(R13), Z2
 	VPDPWSSD     Z2, Z0, Z6
 	VPDPWSSD     Z2, Z1, Z11
-	VPBROADCASTD 8(R15), Z2
+	VPBROADCASTD 8(R13), Z2
 	VPDPWSSD     Z2, Z0, Z7
 	VPDPWSSD     Z2, Z1, Z12
-	VPBROADCASTD 12(R15), Z2
+	VPBROADCASTD 12(R13), Z2
 	VPDPWSSD     Z2, Z0, Z8
 	VPDPWSSD     Z2, Z1, Z13
-	VPBROADCASTD 16(R15), Z2
+	VPBROADCASTD 16(R13), Z2
 	VPDPWSSD     Z2, Z0, Z9
 	VPDPWSSD     Z2, Z1, Z14
-	BLSRL        R14, R14
+	BLSRL        R12, R12
 	JNZ          next4
 	JMP          back4
 
 large5:
-	MOVWLZX (DX), R14
-	ANDL    $0x0000f0f0, R14
+	MOVWLZX (DX), R12
+	ANDL    $0x0000f0f0, R12
 
 next5:
-	TZCNTL       R14, R15
-	MOVL         R15, BP
-	ANDL         $0x00000008, BP
-	VMOVD        BP, X2
-	MOVL         R15, BP
-	ANDL         $0x00000003, BP
-	SHLL         $0x06, BP
-	ADDQ         R11, BP
-	VMOVDQU32    256(BP), Z0
+	TZCNTL       R12, R13
+	MOVL         R13, R14
+	ANDL         $0x00000008, R14
+	VMOVD        R14, X2
+	MOVL         R13, R14
+	ANDL         $0x00000003, R14
+	SHLL         $0x06, R14
+	ADDQ         R11, R14
+	VMOVDQU32    256(R14), Z0
 	VPSRLW       X2, Z0, Z0
 	VPANDD.BCST  words0f<>+0(SB), Z0, Z0
-	VMOVDQU32    256(BP)(DI*1), Z1
+	VMOVDQU32    256(R14)(DI*1), Z1
 	VPSRLW       X2, Z1, Z1
 	VPANDD.BCST  words0f<>+0(SB), Z1, Z1
-	MOVL         R15, BP
-	ANDL         $0x00000008, BP
-	ADDL         $0x02, BP
-	VMOVD        BP, X2
-	MOVL         R15, BP
-	ANDL         $0x00000003, BP
-	SHLL         $0x06, BP
-	ADDQ         R12, BP
-	VMOVDQU32    (BP), Z25
+	MOVL         R13, R14
+	ANDL         $0x00000008, R14
+	ADDL         $0x02, R14
+	VMOVD        R14, X2
+	MOVL         R13, R14
+	ANDL         $0x00000003, R14
+	SHLL         $0x06, R14
+	ADDQ         R11, R14
+	VMOVDQU32    512(R14), Z25
 	VPSRLW       X2, Z25, Z25
 	VPANDD.BCST  words03<>+0(SB), Z25, Z25
 	VPSLLW       $0x04, Z25, Z25
 	VPORD        Z25, Z0, Z0
-	VMOVDQU32    (BP)(DI*1), Z25
+	VMOVDQU32    512(R14)(DI*1), Z25
 	VPSRLW       X2, Z25, Z25
 	VPANDD.BCST  words03<>+0(SB), Z25, Z25
 	VPSLLW       $0x04, Z25, Z25
 	VPORD        Z25, Z1, Z1
-	IMUL3Q       $0x00000014, R15, R15
-	ADDQ         CX, R15
-	VPBROADCASTD (R15), Z2
+	IMUL3Q       $0x00000014, R13, R13
+	ADDQ         CX, R13
+	VPBROADCASTD (R13), Z2
 	VPDPWSSD     Z2, Z0, Z5
 	VPDPWSSD     Z2, Z1, Z10
-	VPBROADCASTD 4(R15), Z2
+	VPBROADCASTD 4(R13), Z2
 	VPDPWSSD     Z2, Z0, Z6
 	VPDPWSSD     Z2, Z1, Z11
-	VPBROADCASTD 8(R15), Z2
+	VPBROADCASTD 8(R13), Z2
 	VPDPWSSD     Z2, Z0, Z7
 	VPDPWSSD     Z2, Z1, Z12
-	VPBROADCASTD 12(R15), Z2
+	VPBROADCASTD 12(R13), Z2
 	VPDPWSSD     Z2, Z0, Z8
 	VPDPWSSD     Z2, Z1, Z13
-	VPBROADCASTD 16(R15), Z2
+	VPBROADCASTD 16(R13), Z2
 	VPDPWSSD     Z2, Z0, Z9
 	VPDPWSSD     Z2, Z1, Z14
-	BLSRL        R14, R14
+	BLSRL        R12, R12
 	JNZ          next5
 	JMP          back5
 
 large6:
-	MOVWLZX 2(DX), R14
-	ANDL    $0x00000f0f, R14
+	MOVWLZX 2(DX), R12
+	ANDL    $0x00000f0f, R12
 
 next6:
-	TZCNTL       R14, R15
-	MOVL         R15, BP
-	ANDL         $0x00000008, BP
-	ADDL         $0x04, BP
-	VMOVD        BP, X2
-	MOVL         R15, BP
-	ANDL         $0x00000003, BP
-	SHLL         $0x06, BP
-	ADDQ         R11, BP
-	VMOVDQU32    (BP), Z0
+	TZCNTL       R12, R13
+	MOVL         R13, R14
+	ANDL         $0x00000008, R14
+	ADDL         $0x04, R14
+	VMOVD        R14, X2
+	MOVL         R13, R14
+	ANDL         $0x00000003, R14
+	SHLL         $0x06, R14
+	ADDQ         R11, R14
+	VMOVDQU32    (R14), Z0
 	VPSRLW       X2, Z0, Z0
 	VPANDD.BCST  words0f<>+0(SB), Z0, Z0
-	VMOVDQU32    (BP)(DI*1), Z1
+	VMOVDQU32    (R14)(DI*1), Z1
 	VPSRLW       X2, Z1, Z1
 	VPANDD.BCST  words0f<>+0(SB), Z1, Z1
-	MOVL         R15, BP
-	ANDL         $0x00000008, BP
-	ADDL         $0x04, BP
-	VMOVD        BP, X2
-	MOVL         R15, BP
-	ANDL         $0x00000003, BP
-	SHLL         $0x06, BP
-	ADDQ         R12, BP
-	VMOVDQU32    (BP), Z25
+	MOVL         R13, R14
+	ANDL         $0x00000008, R14
+	ADDL         $0x04, R14
+	VMOVD        R14, X2
+	MOVL         R13, R14
+	ANDL         $0x00000003, R14
+	SHLL         $0x06, R14
+	ADDQ         R11, R14
+	VMOVDQU32    512(R14), Z25
 	VPSRLW       X2, Z25, Z25
 	VPANDD.BCST  words03<>+0(SB), Z25, Z25
 	VPSLLW       $0x04, Z25, Z25
 	VPORD        Z25, Z0, Z0
-	VMOVDQU32    (BP)(DI*1), Z25
+	VMOVDQU32    512(R14)(DI*1), Z25
 	VPSRLW       X2, Z25, Z25
 	VPANDD.BCST  words03<>+0(SB), Z25, Z25
 	VPSLLW       $0x04, Z25, Z25
 	VPORD        Z25, Z1, Z1
-	IMUL3Q       $0x00000014, R15, R15
-	ADDQ         CX, R15
-	VPBROADCASTD 320(R15), Z2
+	IMUL3Q       $0x00000014, R13, R13
+	ADDQ         CX, R13
+	VPBROADCASTD 320(R13), Z2
 	VPDPWSSD     Z2, Z0, Z5
 	VPDPWSSD     Z2, Z1, Z10
-	VPBROADCASTD 324(R15), Z2
+	VPBROADCASTD 324(R13), Z2
 	VPDPWSSD     Z2, Z0, Z6
 	VPDPWSSD     Z2, Z1, Z11
-	VPBROADCASTD 328(R15), Z2
+	VPBROADCASTD 328(R13), Z2
 	VPDPWSSD     Z2, Z0, Z7
 	VPDPWSSD     Z2, Z1, Z12
-	VPBROADCASTD 332(R15), Z2
+	VPBROADCASTD 332(R13), Z2
 	VPDPWSSD     Z2, Z0, Z8
 	VPDPWSSD     Z2, Z1, Z13
-	VPBROADCASTD 336(R15), Z2
+	VPBROADCASTD 336(R13), Z2
 	VPDPWSSD     Z2, Z0, Z9
 	VPDPWSSD     Z2, Z1, Z14
-	BLSRL        R14, R14
+	BLSRL        R12, R12
 	JNZ          next6
 	JMP          back6
 
 large7:
-	MOVWLZX 2(DX), R14
-	ANDL    $0x0000f0f0, R14
+	MOVWLZX 2(DX), R12
+	ANDL    $0x0000f0f0, R12
 
 next7:
-	TZCNTL       R14, R15
-	MOVL         R15, BP
-	ANDL         $0x00000008, BP
-	ADDL         $0x04, BP
-	VMOVD        BP, X2
-	MOVL         R15, BP
-	ANDL         $0x00000003, BP
-	SHLL         $0x06, BP
-	ADDQ         R11, BP
-	VMOVDQU32    256(BP), Z0
+	TZCNTL       R12, R13
+	MOVL         R13, R14
+	ANDL         $0x00000008, R14
+	ADDL         $0x04, R14
+	VMOVD        R14, X2
+	MOVL         R13, R14
+	ANDL         $0x00000003, R14
+	SHLL         $0x06, R14
+	ADDQ         R11, R14
+	VMOVDQU32    256(R14), Z0
 	VPSRLW       X2, Z0, Z0
 	VPANDD.BCST  words0f<>+0(SB), Z0, Z0
-	VMOVDQU32    256(BP)(DI*1), Z1
+	VMOVDQU32    256(R14)(DI*1), Z1
 	VPSRLW       X2, Z1, Z1
 	VPANDD.BCST  words0f<>+0(SB), Z1, Z1
-	MOVL         R15, BP
-	ANDL         $0x00000008, BP
-	ADDL         $0x06, BP
-	VMOVD        BP, X2
-	MOVL         R15, BP
-	ANDL         $0x00000003, BP
-	SHLL         $0x06, BP
-	ADDQ         R12, BP
-	VMOVDQU32    (BP), Z25
+	MOVL         R13, R14
+	ANDL         $0x00000008, R14
+	ADDL         $0x06, R14
+	VMOVD        R14, X2
+	MOVL         R13, R14
+	ANDL         $0x00000003, R14
+	SHLL         $0x06, R14
+	ADDQ         R11, R14
+	VMOVDQU32    512(R14), Z25
 	VPSRLW       X2, Z25, Z25
 	VPANDD.BCST  words03<>+0(SB), Z25, Z25
 	VPSLLW       $0x04, Z25, Z25
 	VPORD        Z25, Z0, Z0
-	VMOVDQU32    (BP)(DI*1), Z25
+	VMOVDQU32    512(R14)(DI*1), Z25
 	VPSRLW       X2, Z25, Z25
 	VPANDD.BCST  words03<>+0(SB), Z25, Z25
 	VPSLLW       $0x04, Z25, Z25
 	VPORD        Z25, Z1, Z1
-	IMUL3Q       $0x00000014, R15, R15
-	ADDQ         CX, R15
-	VPBROADCASTD 320(R15), Z2
+	IMUL3Q       $0x00000014, R13, R13
+	ADDQ         CX, R13
+	VPBROADCASTD 320(R13), Z2
 	VPDPWSSD     Z2, Z0, Z5
 	VPDPWSSD     Z2, Z1, Z10
-	VPBROADCASTD 324(R15), Z2
+	VPBROADCASTD 324(R13), Z2
 	VPDPWSSD     Z2, Z0, Z6
 	VPDPWSSD     Z2, Z1, Z11
-	VPBROADCASTD 328(R15), Z2
+	VPBROADCASTD 328(R13), Z2
 	VPDPWSSD     Z2, Z0, Z7
 	VPDPWSSD     Z2, Z1, Z12
-	VPBROADCASTD 332(R15), Z2
+	VPBROADCASTD 332(R13), Z2
 	VPDPWSSD     Z2, Z0, Z8
 	VPDPWSSD     Z2, Z1, Z13
-	VPBROADCASTD 336(R15), Z2
+	VPBROADCASTD 336(R13), Z2
 	VPDPWSSD     Z2, Z0, Z9
 	VPDPWSSD     Z2, Z1, Z14
-	BLSRL        R14, R14
+	BLSRL        R12, R12
 	JNZ          next7
 	JMP          back7
 
@@ -30725,8 +30685,6 @@ loop2:
 	LEAQ   1536(AX), R10
 	MOVQ   $0x00000004, 832(SP)
 	LEAQ   (BX), R11
-	LEAQ   2048(BX), R12
-	LEAQ   3072(BX), R13
 
 loop3:
 	VPBROADCASTD (R10), Z5
@@ -30747,9 +30705,9 @@ loop3:
 back4:
 	VPANDD       (R11), Z3, Z0
 	VPANDD       (R11)(DI*1), Z3, Z1
-	VPSLLW       $0x04, (R12), Z2
+	VPSLLW       $0x04, 512(R11), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z0
-	VPSLLW       $0x04, (R12)(DI*1), Z2
+	VPSLLW       $0x04, 512(R11)(DI*1), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z1
 	PREFETCHT1   (R8)
 	ADDQ         $0x00000040, R8
@@ -30773,9 +30731,9 @@ back4:
 	VPDPBUSD     Z2, Z1, Z16
 	VPANDD       64(R11), Z3, Z0
 	VPANDD       64(R11)(DI*1), Z3, Z1
-	VPSLLW       $0x04, 64(R12), Z2
+	VPSLLW       $0x04, 576(R11), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z0
-	VPSLLW       $0x04, 64(R12)(DI*1), Z2
+	VPSLLW       $0x04, 576(R11)(DI*1), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z1
 	PREFETCHT1   (R8)
 	PREFETCHT1   64(R8)
@@ -30800,9 +30758,9 @@ back4:
 	VPDPBUSD     Z2, Z1, Z16
 	VPANDD       128(R11), Z3, Z0
 	VPANDD       128(R11)(DI*1), Z3, Z1
-	VPSLLW       $0x04, 128(R12), Z2
+	VPSLLW       $0x04, 640(R11), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z0
-	VPSLLW       $0x04, 128(R12)(DI*1), Z2
+	VPSLLW       $0x04, 640(R11)(DI*1), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z1
 	PREFETCHT1   (R8)
 	PREFETCHT1   64(R8)
@@ -30827,9 +30785,9 @@ back4:
 	VPDPBUSD     Z2, Z1, Z16
 	VPANDD       192(R11), Z3, Z0
 	VPANDD       192(R11)(DI*1), Z3, Z1
-	VPSLLW       $0x04, 192(R12), Z2
+	VPSLLW       $0x04, 704(R11), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z0
-	VPSLLW       $0x04, 192(R12)(DI*1), Z2
+	VPSLLW       $0x04, 704(R11)(DI*1), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z1
 	PREFETCHT1   (R8)
 	ADDQ         $0x00000040, R8
@@ -30851,7 +30809,7 @@ back4:
 	VPBROADCASTD 92(AX), Z2
 	VPDPBUSD     Z2, Z0, Z10
 	VPDPBUSD     Z2, Z1, Z16
-	VPMOVSXBD    (R13), Z0
+	VPMOVSXBD    768(R11), Z0
 	VPMULLD      Z0, Z5, Z5
 	VPADDD       Z5, Z17, Z17
 	VPMULLD      Z0, Z6, Z6
@@ -30864,7 +30822,7 @@ back4:
 	VPADDD       Z9, Z21, Z21
 	VPMULLD      Z0, Z10, Z10
 	VPADDD       Z10, Z22, Z22
-	VPMOVSXBD    (R13)(DI*1), Z0
+	VPMOVSXBD    768(R11)(DI*1), Z0
 	VPMULLD      Z0, Z11, Z11
 	VPADDD       Z11, Z23, Z23
 	VPMULLD      Z0, Z12, Z12
@@ -30895,9 +30853,9 @@ back4:
 back5:
 	VPANDD       256(R11), Z3, Z0
 	VPANDD       256(R11)(DI*1), Z3, Z1
-	VPSLLW       $0x02, (R12), Z2
+	VPSLLW       $0x02, 512(R11), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z0
-	VPSLLW       $0x02, (R12)(DI*1), Z2
+	VPSLLW       $0x02, 512(R11)(DI*1), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z1
 	PREFETCHT1   (R8)
 	PREFETCHT1   64(R8)
@@ -30922,9 +30880,9 @@ back5:
 	VPDPBUSD     Z2, Z1, Z16
 	VPANDD       320(R11), Z3, Z0
 	VPANDD       320(R11)(DI*1), Z3, Z1
-	VPSLLW       $0x02, 64(R12), Z2
+	VPSLLW       $0x02, 576(R11), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z0
-	VPSLLW       $0x02, 64(R12)(DI*1), Z2
+	VPSLLW       $0x02, 576(R11)(DI*1), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z1
 	PREFETCHT1   (R8)
 	PREFETCHT1   64(R8)
@@ -30949,9 +30907,9 @@ back5:
 	VPDPBUSD     Z2, Z1, Z16
 	VPANDD       384(R11), Z3, Z0
 	VPANDD       384(R11)(DI*1), Z3, Z1
-	VPSLLW       $0x02, 128(R12), Z2
+	VPSLLW       $0x02, 640(R11), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z0
-	VPSLLW       $0x02, 128(R12)(DI*1), Z2
+	VPSLLW       $0x02, 640(R11)(DI*1), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z1
 	PREFETCHT1   (R8)
 	ADDQ         $0x00000040, R8
@@ -30975,9 +30933,9 @@ back5:
 	VPDPBUSD     Z2, Z1, Z16
 	VPANDD       448(R11), Z3, Z0
 	VPANDD       448(R11)(DI*1), Z3, Z1
-	VPSLLW       $0x02, 192(R12), Z2
+	VPSLLW       $0x02, 704(R11), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z0
-	VPSLLW       $0x02, 192(R12)(DI*1), Z2
+	VPSLLW       $0x02, 704(R11)(DI*1), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z1
 	PREFETCHT1   (R8)
 	PREFETCHT1   64(R8)
@@ -31000,7 +30958,7 @@ back5:
 	VPBROADCASTD 188(AX), Z2
 	VPDPBUSD     Z2, Z0, Z10
 	VPDPBUSD     Z2, Z1, Z16
-	VPMOVSXBD    16(R13), Z0
+	VPMOVSXBD    784(R11), Z0
 	VPMULLD      Z0, Z5, Z5
 	VPADDD       Z5, Z17, Z17
 	VPMULLD      Z0, Z6, Z6
@@ -31013,7 +30971,7 @@ back5:
 	VPADDD       Z9, Z21, Z21
 	VPMULLD      Z0, Z10, Z10
 	VPADDD       Z10, Z22, Z22
-	VPMOVSXBD    16(R13)(DI*1), Z0
+	VPMOVSXBD    784(R11)(DI*1), Z0
 	VPMULLD      Z0, Z11, Z11
 	VPADDD       Z11, Z23, Z23
 	VPMULLD      Z0, Z12, Z12
@@ -31046,9 +31004,9 @@ back6:
 	VPANDD       Z3, Z0, Z0
 	VPSRLW       $0x04, (R11)(DI*1), Z1
 	VPANDD       Z3, Z1, Z1
-	VMOVDQU32    (R12), Z2
+	VMOVDQU32    512(R11), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z0
-	VMOVDQU32    (R12)(DI*1), Z2
+	VMOVDQU32    512(R11)(DI*1), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z1
 	PREFETCHT1   (R8)
 	PREFETCHT1   64(R8)
@@ -31075,9 +31033,9 @@ back6:
 	VPANDD       Z3, Z0, Z0
 	VPSRLW       $0x04, 64(R11)(DI*1), Z1
 	VPANDD       Z3, Z1, Z1
-	VMOVDQU32    64(R12), Z2
+	VMOVDQU32    576(R11), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z0
-	VMOVDQU32    64(R12)(DI*1), Z2
+	VMOVDQU32    576(R11)(DI*1), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z1
 	PREFETCHT1   (R8)
 	ADDQ         $0x00000040, R8
@@ -31103,9 +31061,9 @@ back6:
 	VPANDD       Z3, Z0, Z0
 	VPSRLW       $0x04, 128(R11)(DI*1), Z1
 	VPANDD       Z3, Z1, Z1
-	VMOVDQU32    128(R12), Z2
+	VMOVDQU32    640(R11), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z0
-	VMOVDQU32    128(R12)(DI*1), Z2
+	VMOVDQU32    640(R11)(DI*1), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z1
 	PREFETCHT1   (R8)
 	PREFETCHT1   64(R8)
@@ -31132,9 +31090,9 @@ back6:
 	VPANDD       Z3, Z0, Z0
 	VPSRLW       $0x04, 192(R11)(DI*1), Z1
 	VPANDD       Z3, Z1, Z1
-	VMOVDQU32    192(R12), Z2
+	VMOVDQU32    704(R11), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z0
-	VMOVDQU32    192(R12)(DI*1), Z2
+	VMOVDQU32    704(R11)(DI*1), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z1
 	PREFETCHT1   (R8)
 	PREFETCHT1   64(R8)
@@ -31157,7 +31115,7 @@ back6:
 	VPBROADCASTD 284(AX), Z2
 	VPDPBUSD     Z2, Z0, Z10
 	VPDPBUSD     Z2, Z1, Z16
-	VPMOVSXBD    32(R13), Z0
+	VPMOVSXBD    800(R11), Z0
 	VPMULLD      Z0, Z5, Z5
 	VPADDD       Z5, Z17, Z17
 	VPMULLD      Z0, Z6, Z6
@@ -31170,7 +31128,7 @@ back6:
 	VPADDD       Z9, Z21, Z21
 	VPMULLD      Z0, Z10, Z10
 	VPADDD       Z10, Z22, Z22
-	VPMOVSXBD    32(R13)(DI*1), Z0
+	VPMOVSXBD    800(R11)(DI*1), Z0
 	VPMULLD      Z0, Z11, Z11
 	VPADDD       Z11, Z23, Z23
 	VPMULLD      Z0, Z12, Z12
@@ -31203,9 +31161,9 @@ back7:
 	VPANDD       Z3, Z0, Z0
 	VPSRLW       $0x04, 256(R11)(DI*1), Z1
 	VPANDD       Z3, Z1, Z1
-	VPSRLW       $0x02, (R12), Z2
+	VPSRLW       $0x02, 512(R11), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z0
-	VPSRLW       $0x02, (R12)(DI*1), Z2
+	VPSRLW       $0x02, 512(R11)(DI*1), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z1
 	PREFETCHT1   (R8)
 	ADDQ         $0x00000040, R8
@@ -31231,9 +31189,9 @@ back7:
 	VPANDD       Z3, Z0, Z0
 	VPSRLW       $0x04, 320(R11)(DI*1), Z1
 	VPANDD       Z3, Z1, Z1
-	VPSRLW       $0x02, 64(R12), Z2
+	VPSRLW       $0x02, 576(R11), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z0
-	VPSRLW       $0x02, 64(R12)(DI*1), Z2
+	VPSRLW       $0x02, 576(R11)(DI*1), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z1
 	PREFETCHT1   (R8)
 	PREFETCHT1   64(R8)
@@ -31260,9 +31218,9 @@ back7:
 	VPANDD       Z3, Z0, Z0
 	VPSRLW       $0x04, 384(R11)(DI*1), Z1
 	VPANDD       Z3, Z1, Z1
-	VPSRLW       $0x02, 128(R12), Z2
+	VPSRLW       $0x02, 640(R11), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z0
-	VPSRLW       $0x02, 128(R12)(DI*1), Z2
+	VPSRLW       $0x02, 640(R11)(DI*1), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z1
 	PREFETCHT1   (R8)
 	PREFETCHT1   64(R8)
@@ -31289,9 +31247,9 @@ back7:
 	VPANDD       Z3, Z0, Z0
 	VPSRLW       $0x04, 448(R11)(DI*1), Z1
 	VPANDD       Z3, Z1, Z1
-	VPSRLW       $0x02, 192(R12), Z2
+	VPSRLW       $0x02, 704(R11), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z0
-	VPSRLW       $0x02, 192(R12)(DI*1), Z2
+	VPSRLW       $0x02, 704(R11)(DI*1), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z1
 	PREFETCHT1   (R8)
 	PREFETCHT1   64(R8)
@@ -31314,7 +31272,7 @@ back7:
 	VPBROADCASTD 380(AX), Z2
 	VPDPBUSD     Z2, Z0, Z10
 	VPDPBUSD     Z2, Z1, Z16
-	VPMOVSXBD    48(R13), Z0
+	VPMOVSXBD    816(R11), Z0
 	VPMULLD      Z0, Z5, Z5
 	VPADDD       Z5, Z17, Z17
 	VPMULLD      Z0, Z6, Z6
@@ -31327,7 +31285,7 @@ back7:
 	VPADDD       Z9, Z21, Z21
 	VPMULLD      Z0, Z10, Z10
 	VPADDD       Z10, Z22, Z22
-	VPMOVSXBD    48(R13)(DI*1), Z0
+	VPMOVSXBD    816(R11)(DI*1), Z0
 	VPMULLD      Z0, Z11, Z11
 	VPADDD       Z11, Z23, Z23
 	VPMULLD      Z0, Z12, Z12
@@ -31341,9 +31299,7 @@ back7:
 	VPMULLD      Z0, Z16, Z16
 	VPADDD       Z16, Z28, Z28
 	ADDQ         $0x00000060, R10
-	ADDQ         $0x00000200, R11
-	ADDQ         $0x00000100, R12
-	ADDQ         $0x00000040, R13
+	ADDQ         $0x00000340, R11
 	ADDQ         $0x00000180, AX
 	ADDQ         $0x00000300, CX
 	ADDQ         $0x00000004, DX
@@ -31496,247 +31452,247 @@ plain:
 	RET
 
 large4:
-	MOVWLZX (DX), R14
-	ANDL    $0x00000f0f, R14
+	MOVWLZX (DX), R12
+	ANDL    $0x00000f0f, R12
 
 next4:
-	TZCNTL       R14, R15
-	MOVL         R15, BP
-	ANDL         $0x00000008, BP
-	VMOVD        BP, X2
-	MOVL         R15, BP
-	ANDL         $0x00000003, BP
-	SHLL         $0x06, BP
-	ADDQ         R11, BP
-	VMOVDQU32    (BP), Z0
+	TZCNTL       R12, R13
+	MOVL         R13, R14
+	ANDL         $0x00000008, R14
+	VMOVD        R14, X2
+	MOVL         R13, R14
+	ANDL         $0x00000003, R14
+	SHLL         $0x06, R14
+	ADDQ         R11, R14
+	VMOVDQU32    (R14), Z0
 	VPSRLW       X2, Z0, Z0
 	VPANDD.BCST  words0f<>+0(SB), Z0, Z0
-	VMOVDQU32    (BP)(DI*1), Z1
+	VMOVDQU32    (R14)(DI*1), Z1
 	VPSRLW       X2, Z1, Z1
 	VPANDD.BCST  words0f<>+0(SB), Z1, Z1
-	MOVL         R15, BP
-	ANDL         $0x00000008, BP
-	VMOVD        BP, X2
-	MOVL         R15, BP
-	ANDL         $0x00000003, BP
-	SHLL         $0x06, BP
-	ADDQ         R12, BP
-	VMOVDQU32    (BP), Z29
+	MOVL         R13, R14
+	ANDL         $0x00000008, R14
+	VMOVD        R14, X2
+	MOVL         R13, R14
+	ANDL         $0x00000003, R14
+	SHLL         $0x06, R14
+	ADDQ         R11, R14
+	VMOVDQU32    512(R14), Z29
 	VPSRLW       X2, Z29, Z29
 	VPANDD.BCST  words03<>+0(SB), Z29, Z29
 	VPSLLW       $0x04, Z29, Z29
 	VPORD        Z29, Z0, Z0
-	VMOVDQU32    (BP)(DI*1), Z29
+	VMOVDQU32    512(R14)(DI*1), Z29
 	VPSRLW       X2, Z29, Z29
 	VPANDD.BCST  words03<>+0(SB), Z29, Z29
 	VPSLLW       $0x04, Z29, Z29
 	VPORD        Z29, Z1, Z1
-	IMUL3Q       $0x00000018, R15, R15
-	ADDQ         CX, R15
-	VPBROADCASTD (R15), Z2
+	IMUL3Q       $0x00000018, R13, R13
+	ADDQ         CX, R13
+	VPBROADCASTD (R13), Z2
 	VPDPWSSD     Z2, Z0, Z5
 	VPDPWSSD     Z2, Z1, Z11
-	VPBROADCASTD 4(R15), Z2
+	VPBROADCASTD 4(R13), Z2
 	VPDPWSSD     Z2, Z0, Z6
 	VPDPWSSD     Z2, Z1, Z12
-	VPBROADCASTD 8(R15), Z2
+	VPBROADCASTD 8(R13), Z2
 	VPDPWSSD     Z2, Z0, Z7
 	VPDPWSSD     Z2, Z1, Z13
-	VPBROADCASTD 12(R15), Z2
+	VPBROADCASTD 12(R13), Z2
 	VPDPWSSD     Z2, Z0, Z8
 	VPDPWSSD     Z2, Z1, Z14
-	VPBROADCASTD 16(R15), Z2
+	VPBROADCASTD 16(R13), Z2
 	VPDPWSSD     Z2, Z0, Z9
 	VPDPWSSD     Z2, Z1, Z15
-	VPBROADCASTD 20(R15), Z2
+	VPBROADCASTD 20(R13), Z2
 	VPDPWSSD     Z2, Z0, Z10
 	VPDPWSSD     Z2, Z1, Z16
-	BLSRL        R14, R14
+	BLSRL        R12, R12
 	JNZ          next4
 	JMP          back4
 
 large5:
-	MOVWLZX (DX), R14
-	ANDL    $0x0000f0f0, R14
+	MOVWLZX (DX), R12
+	ANDL    $0x0000f0f0, R12
 
 next5:
-	TZCNTL       R14, R15
-	MOVL         R15, BP
-	ANDL         $0x00000008, BP
-	VMOVD        BP, X2
-	MOVL         R15, BP
-	ANDL         $0x00000003, BP
-	SHLL         $0x06, BP
-	ADDQ         R11, BP
-	VMOVDQU32    256(BP), Z0
+	TZCNTL       R12, R13
+	MOVL         R13, R14
+	ANDL         $0x00000008, R14
+	VMOVD        R14, X2
+	MOVL         R13, R14
+	ANDL         $0x00000003, R14
+	SHLL         $0x06, R14
+	ADDQ         R11, R14
+	VMOVDQU32    256(R14), Z0
 	VPSRLW       X2, Z0, Z0
 	VPANDD.BCST  words0f<>+0(SB), Z0, Z0
-	VMOVDQU32    256(BP)(DI*1), Z1
+	VMOVDQU32    256(R14)(DI*1), Z1
 	VPSRLW       X2, Z1, Z1
 	VPANDD.BCST  words0f<>+0(SB), Z1, Z1
-	MOVL         R15, BP
-	ANDL         $0x00000008, BP
-	ADDL         $0x02, BP
-	VMOVD        BP, X2
-	MOVL         R15, BP
-	ANDL         $0x00000003, BP
-	SHLL         $0x06, BP
-	ADDQ         R12, BP
-	VMOVDQU32    (BP), Z29
+	MOVL         R13, R14
+	ANDL         $0x00000008, R14
+	ADDL         $0x02, R14
+	VMOVD        R14, X2
+	MOVL         R13, R14
+	ANDL         $0x00000003, R14
+	SHLL         $0x06, R14
+	ADDQ         R11, R14
+	VMOVDQU32    512(R14), Z29
 	VPSRLW       X2, Z29, Z29
 	VPANDD.BCST  words03<>+0(SB), Z29, Z29
 	VPSLLW       $0x04, Z29, Z29
 	VPORD        Z29, Z0, Z0
-	VMOVDQU32    (BP)(DI*1), Z29
+	VMOVDQU32    512(R14)(DI*1), Z29
 	VPSRLW       X2, Z29, Z29
 	VPANDD.BCST  words03<>+0(SB), Z29, Z29
 	VPSLLW       $0x04, Z29, Z29
 	VPORD        Z29, Z1, Z1
-	IMUL3Q       $0x00000018, R15, R15
-	ADDQ         CX, R15
-	VPBROADCASTD (R15), Z2
+	IMUL3Q       $0x00000018, R13, R13
+	ADDQ         CX, R13
+	VPBROADCASTD (R13), Z2
 	VPDPWSSD     Z2, Z0, Z5
 	VPDPWSSD     Z2, Z1, Z11
-	VPBROADCASTD 4(R15), Z2
+	VPBROADCASTD 4(R13), Z2
 	VPDPWSSD     Z2, Z0, Z6
 	VPDPWSSD     Z2, Z1, Z12
-	VPBROADCASTD 8(R15), Z2
+	VPBROADCASTD 8(R13), Z2
 	VPDPWSSD     Z2, Z0, Z7
 	VPDPWSSD     Z2, Z1, Z13
-	VPBROADCASTD 12(R15), Z2
+	VPBROADCASTD 12(R13), Z2
 	VPDPWSSD     Z2, Z0, Z8
 	VPDPWSSD     Z2, Z1, Z14
-	VPBROADCASTD 16(R15), Z2
+	VPBROADCASTD 16(R13), Z2
 	VPDPWSSD     Z2, Z0, Z9
 	VPDPWSSD     Z2, Z1, Z15
-	VPBROADCASTD 20(R15), Z2
+	VPBROADCASTD 20(R13), Z2
 	VPDPWSSD     Z2, Z0, Z10
 	VPDPWSSD     Z2, Z1, Z16
-	BLSRL        R14, R14
+	BLSRL        R12, R12
 	JNZ          next5
 	JMP          back5
 
 large6:
-	MOVWLZX 2(DX), R14
-	ANDL    $0x00000f0f, R14
+	MOVWLZX 2(DX), R12
+	ANDL    $0x00000f0f, R12
 
 next6:
-	TZCNTL       R14, R15
-	MOVL         R15, BP
-	ANDL         $0x00000008, BP
-	ADDL         $0x04, BP
-	VMOVD        BP, X2
-	MOVL         R15, BP
-	ANDL         $0x00000003, BP
-	SHLL         $0x06, BP
-	ADDQ         R11, BP
-	VMOVDQU32    (BP), Z0
+	TZCNTL       R12, R13
+	MOVL         R13, R14
+	ANDL         $0x00000008, R14
+	ADDL         $0x04, R14
+	VMOVD        R14, X2
+	MOVL         R13, R14
+	ANDL         $0x00000003, R14
+	SHLL         $0x06, R14
+	ADDQ         R11, R14
+	VMOVDQU32    (R14), Z0
 	VPSRLW       X2, Z0, Z0
 	VPANDD.BCST  words0f<>+0(SB), Z0, Z0
-	VMOVDQU32    (BP)(DI*1), Z1
+	VMOVDQU32    (R14)(DI*1), Z1
 	VPSRLW       X2, Z1, Z1
 	VPANDD.BCST  words0f<>+0(SB), Z1, Z1
-	MOVL         R15, BP
-	ANDL         $0x00000008, BP
-	ADDL         $0x04, BP
-	VMOVD        BP, X2
-	MOVL         R15, BP
-	ANDL         $0x00000003, BP
-	SHLL         $0x06, BP
-	ADDQ         R12, BP
-	VMOVDQU32    (BP), Z29
+	MOVL         R13, R14
+	ANDL         $0x00000008, R14
+	ADDL         $0x04, R14
+	VMOVD        R14, X2
+	MOVL         R13, R14
+	ANDL         $0x00000003, R14
+	SHLL         $0x06, R14
+	ADDQ         R11, R14
+	VMOVDQU32    512(R14), Z29
 	VPSRLW       X2, Z29, Z29
 	VPANDD.BCST  words03<>+0(SB), Z29, Z29
 	VPSLLW       $0x04, Z29, Z29
 	VPORD        Z29, Z0, Z0
-	VMOVDQU32    (BP)(DI*1), Z29
+	VMOVDQU32    512(R14)(DI*1), Z29
 	VPSRLW       X2, Z29, Z29
 	VPANDD.BCST  words03<>+0(SB), Z29, Z29
 	VPSLLW       $0x04, Z29, Z29
 	VPORD        Z29, Z1, Z1
-	IMUL3Q       $0x00000018, R15, R15
-	ADDQ         CX, R15
-	VPBROADCASTD 384(R15), Z2
+	IMUL3Q       $0x00000018, R13, R13
+	ADDQ         CX, R13
+	VPBROADCASTD 384(R13), Z2
 	VPDPWSSD     Z2, Z0, Z5
 	VPDPWSSD     Z2, Z1, Z11
-	VPBROADCASTD 388(R15), Z2
+	VPBROADCASTD 388(R13), Z2
 	VPDPWSSD     Z2, Z0, Z6
 	VPDPWSSD     Z2, Z1, Z12
-	VPBROADCASTD 392(R15), Z2
+	VPBROADCASTD 392(R13), Z2
 	VPDPWSSD     Z2, Z0, Z7
 	VPDPWSSD     Z2, Z1, Z13
-	VPBROADCASTD 396(R15), Z2
+	VPBROADCASTD 396(R13), Z2
 	VPDPWSSD     Z2, Z0, Z8
 	VPDPWSSD     Z2, Z1, Z14
-	VPBROADCASTD 400(R15), Z2
+	VPBROADCASTD 400(R13), Z2
 	VPDPWSSD     Z2, Z0, Z9
 	VPDPWSSD     Z2, Z1, Z15
-	VPBROADCASTD 404(R15), Z2
+	VPBROADCASTD 404(R13), Z2
 	VPDPWSSD     Z2, Z0, Z10
 	VPDPWSSD     Z2, Z1, Z16
-	BLSRL        R14, R14
+	BLSRL        R12, R12
 	JNZ          next6
 	JMP          back6
 
 large7:
-	MOVWLZX 2(DX), R14
-	ANDL    $0x0000f0f0, R14
+	MOVWLZX 2(DX), R12
+	ANDL    $0x0000f0f0, R12
 
 next7:
-	TZCNTL       R14, R15
-	MOVL         R15, BP
-	ANDL         $0x00000008, BP
-	ADDL         $0x04, BP
-	VMOVD        BP, X2
-	MOVL         R15, BP
-	ANDL         $0x00000003, BP
-	SHLL         $0x06, BP
-	ADDQ         R11, BP
-	VMOVDQU32    256(BP), Z0
+	TZCNTL       R12, R13
+	MOVL         R13, R14
+	ANDL         $0x00000008, R14
+	ADDL         $0x04, R14
+	VMOVD        R14, X2
+	MOVL         R13, R14
+	ANDL         $0x00000003, R14
+	SHLL         $0x06, R14
+	ADDQ         R11, R14
+	VMOVDQU32    256(R14), Z0
 	VPSRLW       X2, Z0, Z0
 	VPANDD.BCST  words0f<>+0(SB), Z0, Z0
-	VMOVDQU32    256(BP)(DI*1), Z1
+	VMOVDQU32    256(R14)(DI*1), Z1
 	VPSRLW       X2, Z1, Z1
 	VPANDD.BCST  words0f<>+0(SB), Z1, Z1
-	MOVL         R15, BP
-	ANDL         $0x00000008, BP
-	ADDL         $0x06, BP
-	VMOVD        BP, X2
-	MOVL         R15, BP
-	ANDL         $0x00000003, BP
-	SHLL         $0x06, BP
-	ADDQ         R12, BP
-	VMOVDQU32    (BP), Z29
+	MOVL         R13, R14
+	ANDL         $0x00000008, R14
+	ADDL         $0x06, R14
+	VMOVD        R14, X2
+	MOVL         R13, R14
+	ANDL         $0x00000003, R14
+	SHLL         $0x06, R14
+	ADDQ         R11, R14
+	VMOVDQU32    512(R14), Z29
 	VPSRLW       X2, Z29, Z29
 	VPANDD.BCST  words03<>+0(SB), Z29, Z29
 	VPSLLW       $0x04, Z29, Z29
 	VPORD        Z29, Z0, Z0
-	VMOVDQU32    (BP)(DI*1), Z29
+	VMOVDQU32    512(R14)(DI*1), Z29
 	VPSRLW       X2, Z29, Z29
 	VPANDD.BCST  words03<>+0(SB), Z29, Z29
 	VPSLLW       $0x04, Z29, Z29
 	VPORD        Z29, Z1, Z1
-	IMUL3Q       $0x00000018, R15, R15
-	ADDQ         CX, R15
-	VPBROADCASTD 384(R15), Z2
+	IMUL3Q       $0x00000018, R13, R13
+	ADDQ         CX, R13
+	VPBROADCASTD 384(R13), Z2
 	VPDPWSSD     Z2, Z0, Z5
 	VPDPWSSD     Z2, Z1, Z11
-	VPBROADCASTD 388(R15), Z2
+	VPBROADCASTD 388(R13), Z2
 	VPDPWSSD     Z2, Z0, Z6
 	VPDPWSSD     Z2, Z1, Z12
-	VPBROADCASTD 392(R15), Z2
+	VPBROADCASTD 392(R13), Z2
 	VPDPWSSD     Z2, Z0, Z7
 	VPDPWSSD     Z2, Z1, Z13
-	VPBROADCASTD 396(R15), Z2
+	VPBROADCASTD 396(R13), Z2
 	VPDPWSSD     Z2, Z0, Z8
 	VPDPWSSD     Z2, Z1, Z14
-	VPBROADCASTD 400(R15), Z2
+	VPBROADCASTD 400(R13), Z2
 	VPDPWSSD     Z2, Z0, Z9
 	VPDPWSSD     Z2, Z1, Z15
-	VPBROADCASTD 404(R15), Z2
+	VPBROADCASTD 404(R13), Z2
 	VPDPWSSD     Z2, Z0, Z10
 	VPDPWSSD     Z2, Z1, Z16
-	BLSRL        R14, R14
+	BLSRL        R12, R12
 	JNZ          next7
 	JMP          back7
 

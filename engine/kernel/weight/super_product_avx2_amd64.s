@@ -16107,11 +16107,9 @@ loop2:
 	LEAQ  256(AX), R8
 	MOVQ  $0x00000004, R9
 	LEAQ  (BX), R10
-	LEAQ  2048(BX), R11
-	LEAQ  3072(BX), R12
 
 loop3:
-	VPMOVSXBD    (R12), Y5
+	VPMOVSXBD    768(R10), Y5
 	VPBROADCASTD (R8), Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
@@ -16122,44 +16120,44 @@ back4:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
 	VPAND        (R10), Y3, Y0
-	VMOVDQU      (R11), Y2
+	VMOVDQU      512(R10), Y2
 	VPSLLW       $0x04, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   6720(R10)
+	PREFETCHT0   3360(R10)
 	VPBROADCASTD (AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
 	VPAND        64(R10), Y3, Y0
-	VMOVDQU      64(R11), Y2
+	VMOVDQU      576(R10), Y2
 	VPSLLW       $0x04, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   6784(R10)
+	PREFETCHT0   3424(R10)
 	VPBROADCASTD 4(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPMADDWD     Y5, Y6, Y6
 	VPADDD       Y6, Y7, Y7
 	VPAND        128(R10), Y3, Y0
-	VMOVDQU      128(R11), Y2
+	VMOVDQU      640(R10), Y2
 	VPSLLW       $0x04, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   6848(R10)
+	PREFETCHT0   3488(R10)
 	VPBROADCASTD 8(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
 	VPAND        192(R10), Y3, Y0
-	VMOVDQU      192(R11), Y2
+	VMOVDQU      704(R10), Y2
 	VPSLLW       $0x04, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   6912(R10)
+	PREFETCHT0   3552(R10)
 	VPBROADCASTD 12(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPMADDWD     Y5, Y6, Y6
 	VPADDD       Y6, Y7, Y7
-	VPMOVSXBD    16(R12), Y5
+	VPMOVSXBD    784(R10), Y5
 	VPBROADCASTD 4(R8), Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
@@ -16170,44 +16168,44 @@ back5:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
 	VPAND        256(R10), Y3, Y0
-	VMOVDQU      (R11), Y2
+	VMOVDQU      512(R10), Y2
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   6976(R10)
+	PREFETCHT0   3616(R10)
 	VPBROADCASTD 16(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
 	VPAND        320(R10), Y3, Y0
-	VMOVDQU      64(R11), Y2
+	VMOVDQU      576(R10), Y2
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   7040(R10)
+	PREFETCHT0   3680(R10)
 	VPBROADCASTD 20(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPMADDWD     Y5, Y6, Y6
 	VPADDD       Y6, Y7, Y7
 	VPAND        384(R10), Y3, Y0
-	VMOVDQU      128(R11), Y2
+	VMOVDQU      640(R10), Y2
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   7104(R10)
+	PREFETCHT0   3744(R10)
 	VPBROADCASTD 24(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
 	VPAND        448(R10), Y3, Y0
-	VMOVDQU      192(R11), Y2
+	VMOVDQU      704(R10), Y2
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   7168(R10)
+	PREFETCHT0   3808(R10)
 	VPBROADCASTD 28(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPMADDWD     Y5, Y6, Y6
 	VPADDD       Y6, Y7, Y7
-	VPMOVSXBD    32(R12), Y5
+	VPMOVSXBD    800(R10), Y5
 	VPBROADCASTD 8(R8), Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
@@ -16220,19 +16218,19 @@ back6:
 	VMOVDQU      (R10), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      (R11), Y2
+	VMOVDQU      512(R10), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   6720(R11)
+	PREFETCHT0   3872(R10)
 	VPBROADCASTD 32(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
 	VMOVDQU      64(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      64(R11), Y2
+	VMOVDQU      576(R10), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   6784(R11)
+	PREFETCHT0   3936(R10)
 	VPBROADCASTD 36(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
@@ -16241,25 +16239,25 @@ back6:
 	VMOVDQU      128(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      128(R11), Y2
+	VMOVDQU      640(R10), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   6848(R11)
+	PREFETCHT0   4000(R10)
 	VPBROADCASTD 40(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
 	VMOVDQU      192(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      192(R11), Y2
+	VMOVDQU      704(R10), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   6912(R11)
+	PREFETCHT0   4064(R10)
 	VPBROADCASTD 44(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPMADDWD     Y5, Y6, Y6
 	VPADDD       Y6, Y7, Y7
-	VPMOVSXBD    48(R12), Y5
+	VPMOVSXBD    816(R10), Y5
 	VPBROADCASTD 12(R8), Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
@@ -16272,17 +16270,17 @@ back7:
 	VMOVDQU      256(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      (R11), Y2
+	VMOVDQU      512(R10), Y2
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   6720(R12)
+	PREFETCHT0   4128(R10)
 	VPBROADCASTD 48(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
 	VMOVDQU      320(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      64(R11), Y2
+	VMOVDQU      576(R10), Y2
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
@@ -16294,7 +16292,7 @@ back7:
 	VMOVDQU      384(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      128(R11), Y2
+	VMOVDQU      640(R10), Y2
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
@@ -16303,7 +16301,7 @@ back7:
 	VMOVDQU      448(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      192(R11), Y2
+	VMOVDQU      704(R10), Y2
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
@@ -16313,9 +16311,7 @@ back7:
 	VPMADDWD     Y5, Y6, Y6
 	VPADDD       Y6, Y7, Y7
 	ADDQ         $0x00000010, R8
-	ADDQ         $0x00000200, R10
-	ADDQ         $0x00000100, R11
-	ADDQ         $0x00000040, R12
+	ADDQ         $0x00000340, R10
 	ADDQ         $0x00000040, AX
 	ADDQ         $0x00000080, CX
 	ADDQ         $0x00000004, DX
@@ -16333,12 +16329,10 @@ back7:
 	VPXOR        Y7, Y7, Y7
 	LEAQ         256(AX), R8
 	MOVQ         $0x00000004, R9
-	LEAQ         32(BX), R10
-	LEAQ         2080(BX), R11
-	LEAQ         3080(BX), R12
+	LEAQ         (BX), R10
 
 loop8:
-	VPMOVSXBD    (R12), Y5
+	VPMOVSXBD    776(R10), Y5
 	VPBROADCASTD (R8), Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
@@ -16348,15 +16342,15 @@ loop8:
 back9:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
-	VPAND        (R10), Y3, Y0
-	VMOVDQU      (R11), Y2
+	VPAND        32(R10), Y3, Y0
+	VMOVDQU      544(R10), Y2
 	VPSLLW       $0x04, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	VPBROADCASTD (AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPAND        64(R10), Y3, Y0
-	VMOVDQU      64(R11), Y2
+	VPAND        96(R10), Y3, Y0
+	VMOVDQU      608(R10), Y2
 	VPSLLW       $0x04, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
@@ -16365,15 +16359,15 @@ back9:
 	VPADDW       Y1, Y6, Y6
 	VPMADDWD     Y5, Y6, Y6
 	VPADDD       Y6, Y7, Y7
-	VPAND        128(R10), Y3, Y0
-	VMOVDQU      128(R11), Y2
+	VPAND        160(R10), Y3, Y0
+	VMOVDQU      672(R10), Y2
 	VPSLLW       $0x04, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	VPBROADCASTD 8(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPAND        192(R10), Y3, Y0
-	VMOVDQU      192(R11), Y2
+	VPAND        224(R10), Y3, Y0
+	VMOVDQU      736(R10), Y2
 	VPSLLW       $0x04, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
@@ -16382,7 +16376,7 @@ back9:
 	VPADDW       Y1, Y6, Y6
 	VPMADDWD     Y5, Y6, Y6
 	VPADDD       Y6, Y7, Y7
-	VPMOVSXBD    16(R12), Y5
+	VPMOVSXBD    792(R10), Y5
 	VPBROADCASTD 4(R8), Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
@@ -16392,15 +16386,15 @@ back9:
 back10:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
-	VPAND        256(R10), Y3, Y0
-	VMOVDQU      (R11), Y2
+	VPAND        288(R10), Y3, Y0
+	VMOVDQU      544(R10), Y2
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	VPBROADCASTD 16(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPAND        320(R10), Y3, Y0
-	VMOVDQU      64(R11), Y2
+	VPAND        352(R10), Y3, Y0
+	VMOVDQU      608(R10), Y2
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
@@ -16409,15 +16403,15 @@ back10:
 	VPADDW       Y1, Y6, Y6
 	VPMADDWD     Y5, Y6, Y6
 	VPADDD       Y6, Y7, Y7
-	VPAND        384(R10), Y3, Y0
-	VMOVDQU      128(R11), Y2
+	VPAND        416(R10), Y3, Y0
+	VMOVDQU      672(R10), Y2
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	VPBROADCASTD 24(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPAND        448(R10), Y3, Y0
-	VMOVDQU      192(R11), Y2
+	VPAND        480(R10), Y3, Y0
+	VMOVDQU      736(R10), Y2
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
@@ -16426,7 +16420,7 @@ back10:
 	VPADDW       Y1, Y6, Y6
 	VPMADDWD     Y5, Y6, Y6
 	VPADDD       Y6, Y7, Y7
-	VPMOVSXBD    32(R12), Y5
+	VPMOVSXBD    808(R10), Y5
 	VPBROADCASTD 8(R8), Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
@@ -16436,18 +16430,18 @@ back10:
 back11:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
-	VMOVDQU      (R10), Y0
+	VMOVDQU      32(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      (R11), Y2
+	VMOVDQU      544(R10), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	VPBROADCASTD 32(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VMOVDQU      64(R10), Y0
+	VMOVDQU      96(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      64(R11), Y2
+	VMOVDQU      608(R10), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	VPBROADCASTD 36(AX), Y1
@@ -16455,18 +16449,18 @@ back11:
 	VPADDW       Y1, Y6, Y6
 	VPMADDWD     Y5, Y6, Y6
 	VPADDD       Y6, Y7, Y7
-	VMOVDQU      128(R10), Y0
+	VMOVDQU      160(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      128(R11), Y2
+	VMOVDQU      672(R10), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	VPBROADCASTD 40(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VMOVDQU      192(R10), Y0
+	VMOVDQU      224(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      192(R11), Y2
+	VMOVDQU      736(R10), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	VPBROADCASTD 44(AX), Y1
@@ -16474,7 +16468,7 @@ back11:
 	VPADDW       Y1, Y6, Y6
 	VPMADDWD     Y5, Y6, Y6
 	VPADDD       Y6, Y7, Y7
-	VPMOVSXBD    48(R12), Y5
+	VPMOVSXBD    824(R10), Y5
 	VPBROADCASTD 12(R8), Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
@@ -16484,19 +16478,19 @@ back11:
 back12:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
-	VMOVDQU      256(R10), Y0
+	VMOVDQU      288(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      (R11), Y2
+	VMOVDQU      544(R10), Y2
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	VPBROADCASTD 48(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VMOVDQU      320(R10), Y0
+	VMOVDQU      352(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      64(R11), Y2
+	VMOVDQU      608(R10), Y2
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
@@ -16505,19 +16499,19 @@ back12:
 	VPADDW       Y1, Y6, Y6
 	VPMADDWD     Y5, Y6, Y6
 	VPADDD       Y6, Y7, Y7
-	VMOVDQU      384(R10), Y0
+	VMOVDQU      416(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      128(R11), Y2
+	VMOVDQU      672(R10), Y2
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	VPBROADCASTD 56(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VMOVDQU      448(R10), Y0
+	VMOVDQU      480(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      192(R11), Y2
+	VMOVDQU      736(R10), Y2
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
@@ -16527,9 +16521,7 @@ back12:
 	VPMADDWD     Y5, Y6, Y6
 	VPADDD       Y6, Y7, Y7
 	ADDQ         $0x00000010, R8
-	ADDQ         $0x00000200, R10
-	ADDQ         $0x00000100, R11
-	ADDQ         $0x00000040, R12
+	ADDQ         $0x00000340, R10
 	ADDQ         $0x00000040, AX
 	ADDQ         $0x00000080, CX
 	ADDQ         $0x00000004, DX
@@ -16582,324 +16574,324 @@ plain0_1:
 	RET
 
 large4:
-	MOVWLZX (DX), R13
-	ANDL    $0x00000f0f, R13
+	MOVWLZX (DX), R11
+	ANDL    $0x00000f0f, R11
 
 next4:
-	TZCNTL       R13, R14
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R10, R15
-	VMOVDQU      (R15), Y0
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R10, R13
+	VMOVDQU      (R13), Y0
 	VPSRLW       X1, Y0, Y0
 	VPAND        words0f<>+0(SB), Y0, Y0
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R11, R15
-	VMOVDQU      (R15), Y2
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R10, R13
+	VMOVDQU      512(R13), Y2
 	VPSRLW       X1, Y2, Y2
 	VPAND        words03<>+0(SB), Y2, Y2
 	VPSLLW       $0x04, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	IMUL3Q       $0x00000004, R14, R14
-	ADDQ         CX, R14
+	IMUL3Q       $0x00000004, R12, R12
+	ADDQ         CX, R12
 	VMOVDQU      Y5, Y2
-	VPBROADCASTD (R14), Y1
+	VPBROADCASTD (R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	BLSRL        R13, R13
+	BLSRL        R11, R11
 	JNZ          next4
 	JMP          back4
 
 large5:
-	MOVWLZX (DX), R13
-	ANDL    $0x0000f0f0, R13
+	MOVWLZX (DX), R11
+	ANDL    $0x0000f0f0, R11
 
 next5:
-	TZCNTL       R13, R14
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R10, R15
-	VMOVDQU      256(R15), Y0
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R10, R13
+	VMOVDQU      256(R13), Y0
 	VPSRLW       X1, Y0, Y0
 	VPAND        words0f<>+0(SB), Y0, Y0
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	ADDL         $0x02, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R11, R15
-	VMOVDQU      (R15), Y2
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x02, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R10, R13
+	VMOVDQU      512(R13), Y2
 	VPSRLW       X1, Y2, Y2
 	VPAND        words03<>+0(SB), Y2, Y2
 	VPSLLW       $0x04, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	IMUL3Q       $0x00000004, R14, R14
-	ADDQ         CX, R14
+	IMUL3Q       $0x00000004, R12, R12
+	ADDQ         CX, R12
 	VMOVDQU      Y5, Y2
-	VPBROADCASTD (R14), Y1
+	VPBROADCASTD (R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	BLSRL        R13, R13
+	BLSRL        R11, R11
 	JNZ          next5
 	JMP          back5
 
 large6:
-	MOVWLZX 2(DX), R13
-	ANDL    $0x00000f0f, R13
+	MOVWLZX 2(DX), R11
+	ANDL    $0x00000f0f, R11
 
 next6:
-	TZCNTL       R13, R14
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	ADDL         $0x04, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R10, R15
-	VMOVDQU      (R15), Y0
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x04, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R10, R13
+	VMOVDQU      (R13), Y0
 	VPSRLW       X1, Y0, Y0
 	VPAND        words0f<>+0(SB), Y0, Y0
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	ADDL         $0x04, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R11, R15
-	VMOVDQU      (R15), Y2
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x04, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R10, R13
+	VMOVDQU      512(R13), Y2
 	VPSRLW       X1, Y2, Y2
 	VPAND        words03<>+0(SB), Y2, Y2
 	VPSLLW       $0x04, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	IMUL3Q       $0x00000004, R14, R14
-	ADDQ         CX, R14
+	IMUL3Q       $0x00000004, R12, R12
+	ADDQ         CX, R12
 	VMOVDQU      Y5, Y2
-	VPBROADCASTD 64(R14), Y1
+	VPBROADCASTD 64(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	BLSRL        R13, R13
+	BLSRL        R11, R11
 	JNZ          next6
 	JMP          back6
 
 large7:
-	MOVWLZX 2(DX), R13
-	ANDL    $0x0000f0f0, R13
+	MOVWLZX 2(DX), R11
+	ANDL    $0x0000f0f0, R11
 
 next7:
-	TZCNTL       R13, R14
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	ADDL         $0x04, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R10, R15
-	VMOVDQU      256(R15), Y0
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x04, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R10, R13
+	VMOVDQU      256(R13), Y0
 	VPSRLW       X1, Y0, Y0
 	VPAND        words0f<>+0(SB), Y0, Y0
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	ADDL         $0x06, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R11, R15
-	VMOVDQU      (R15), Y2
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x06, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R10, R13
+	VMOVDQU      512(R13), Y2
 	VPSRLW       X1, Y2, Y2
 	VPAND        words03<>+0(SB), Y2, Y2
 	VPSLLW       $0x04, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	IMUL3Q       $0x00000004, R14, R14
-	ADDQ         CX, R14
+	IMUL3Q       $0x00000004, R12, R12
+	ADDQ         CX, R12
 	VMOVDQU      Y5, Y2
-	VPBROADCASTD 64(R14), Y1
+	VPBROADCASTD 64(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	BLSRL        R13, R13
+	BLSRL        R11, R11
 	JNZ          next7
 	JMP          back7
 
 large9:
-	MOVWLZX (DX), R13
-	ANDL    $0x00000f0f, R13
+	MOVWLZX (DX), R11
+	ANDL    $0x00000f0f, R11
 
 next9:
-	TZCNTL       R13, R14
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R10, R15
-	VMOVDQU      (R15), Y0
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R10, R13
+	VMOVDQU      32(R13), Y0
 	VPSRLW       X1, Y0, Y0
 	VPAND        words0f<>+0(SB), Y0, Y0
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R11, R15
-	VMOVDQU      (R15), Y2
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R10, R13
+	VMOVDQU      544(R13), Y2
 	VPSRLW       X1, Y2, Y2
 	VPAND        words03<>+0(SB), Y2, Y2
 	VPSLLW       $0x04, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	IMUL3Q       $0x00000004, R14, R14
-	ADDQ         CX, R14
+	IMUL3Q       $0x00000004, R12, R12
+	ADDQ         CX, R12
 	VMOVDQU      Y5, Y2
-	VPBROADCASTD (R14), Y1
+	VPBROADCASTD (R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	BLSRL        R13, R13
+	BLSRL        R11, R11
 	JNZ          next9
 	JMP          back9
 
 large10:
-	MOVWLZX (DX), R13
-	ANDL    $0x0000f0f0, R13
+	MOVWLZX (DX), R11
+	ANDL    $0x0000f0f0, R11
 
 next10:
-	TZCNTL       R13, R14
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R10, R15
-	VMOVDQU      256(R15), Y0
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R10, R13
+	VMOVDQU      288(R13), Y0
 	VPSRLW       X1, Y0, Y0
 	VPAND        words0f<>+0(SB), Y0, Y0
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	ADDL         $0x02, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R11, R15
-	VMOVDQU      (R15), Y2
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x02, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R10, R13
+	VMOVDQU      544(R13), Y2
 	VPSRLW       X1, Y2, Y2
 	VPAND        words03<>+0(SB), Y2, Y2
 	VPSLLW       $0x04, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	IMUL3Q       $0x00000004, R14, R14
-	ADDQ         CX, R14
+	IMUL3Q       $0x00000004, R12, R12
+	ADDQ         CX, R12
 	VMOVDQU      Y5, Y2
-	VPBROADCASTD (R14), Y1
+	VPBROADCASTD (R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	BLSRL        R13, R13
+	BLSRL        R11, R11
 	JNZ          next10
 	JMP          back10
 
 large11:
-	MOVWLZX 2(DX), R13
-	ANDL    $0x00000f0f, R13
+	MOVWLZX 2(DX), R11
+	ANDL    $0x00000f0f, R11
 
 next11:
-	TZCNTL       R13, R14
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	ADDL         $0x04, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R10, R15
-	VMOVDQU      (R15), Y0
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x04, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R10, R13
+	VMOVDQU      32(R13), Y0
 	VPSRLW       X1, Y0, Y0
 	VPAND        words0f<>+0(SB), Y0, Y0
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	ADDL         $0x04, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R11, R15
-	VMOVDQU      (R15), Y2
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x04, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R10, R13
+	VMOVDQU      544(R13), Y2
 	VPSRLW       X1, Y2, Y2
 	VPAND        words03<>+0(SB), Y2, Y2
 	VPSLLW       $0x04, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	IMUL3Q       $0x00000004, R14, R14
-	ADDQ         CX, R14
+	IMUL3Q       $0x00000004, R12, R12
+	ADDQ         CX, R12
 	VMOVDQU      Y5, Y2
-	VPBROADCASTD 64(R14), Y1
+	VPBROADCASTD 64(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	BLSRL        R13, R13
+	BLSRL        R11, R11
 	JNZ          next11
 	JMP          back11
 
 large12:
-	MOVWLZX 2(DX), R13
-	ANDL    $0x0000f0f0, R13
+	MOVWLZX 2(DX), R11
+	ANDL    $0x0000f0f0, R11
 
 next12:
-	TZCNTL       R13, R14
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	ADDL         $0x04, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R10, R15
-	VMOVDQU      256(R15), Y0
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x04, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R10, R13
+	VMOVDQU      288(R13), Y0
 	VPSRLW       X1, Y0, Y0
 	VPAND        words0f<>+0(SB), Y0, Y0
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	ADDL         $0x06, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R11, R15
-	VMOVDQU      (R15), Y2
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x06, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R10, R13
+	VMOVDQU      544(R13), Y2
 	VPSRLW       X1, Y2, Y2
 	VPAND        words03<>+0(SB), Y2, Y2
 	VPSLLW       $0x04, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	IMUL3Q       $0x00000004, R14, R14
-	ADDQ         CX, R14
+	IMUL3Q       $0x00000004, R12, R12
+	ADDQ         CX, R12
 	VMOVDQU      Y5, Y2
-	VPBROADCASTD 64(R14), Y1
+	VPBROADCASTD 64(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	BLSRL        R13, R13
+	BLSRL        R11, R11
 	JNZ          next12
 	JMP          back12
 
@@ -16933,11 +16925,9 @@ loop2:
 	LEAQ  512(AX), R8
 	MOVQ  $0x00000004, R9
 	LEAQ  (BX), R10
-	LEAQ  2048(BX), R11
-	LEAQ  3072(BX), R12
 
 loop3:
-	VPMOVSXBD    (R12), Y5
+	VPMOVSXBD    768(R10), Y5
 	VPBROADCASTD (R8), Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
@@ -16951,21 +16941,21 @@ back4:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
 	VPAND        (R10), Y3, Y0
-	VMOVDQU      (R11), Y2
+	VMOVDQU      512(R10), Y2
 	VPSLLW       $0x04, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   6720(R10)
+	PREFETCHT0   3360(R10)
 	VPBROADCASTD (AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
 	VPBROADCASTD 4(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
 	VPAND        64(R10), Y3, Y0
-	VMOVDQU      64(R11), Y2
+	VMOVDQU      576(R10), Y2
 	VPSLLW       $0x04, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   6784(R10)
+	PREFETCHT0   3424(R10)
 	VPBROADCASTD 8(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
@@ -16977,21 +16967,21 @@ back4:
 	VPMADDWD     Y5, Y7, Y7
 	VPADDD       Y7, Y9, Y9
 	VPAND        128(R10), Y3, Y0
-	VMOVDQU      128(R11), Y2
+	VMOVDQU      640(R10), Y2
 	VPSLLW       $0x04, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   6848(R10)
+	PREFETCHT0   3488(R10)
 	VPBROADCASTD 16(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
 	VPBROADCASTD 20(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
 	VPAND        192(R10), Y3, Y0
-	VMOVDQU      192(R11), Y2
+	VMOVDQU      704(R10), Y2
 	VPSLLW       $0x04, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   6912(R10)
+	PREFETCHT0   3552(R10)
 	VPBROADCASTD 24(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
@@ -17002,7 +16992,7 @@ back4:
 	VPADDD       Y6, Y8, Y8
 	VPMADDWD     Y5, Y7, Y7
 	VPADDD       Y7, Y9, Y9
-	VPMOVSXBD    16(R12), Y5
+	VPMOVSXBD    784(R10), Y5
 	VPBROADCASTD 8(R8), Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
@@ -17016,21 +17006,21 @@ back5:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
 	VPAND        256(R10), Y3, Y0
-	VMOVDQU      (R11), Y2
+	VMOVDQU      512(R10), Y2
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   6976(R10)
+	PREFETCHT0   3616(R10)
 	VPBROADCASTD 32(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
 	VPBROADCASTD 36(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
 	VPAND        320(R10), Y3, Y0
-	VMOVDQU      64(R11), Y2
+	VMOVDQU      576(R10), Y2
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   7040(R10)
+	PREFETCHT0   3680(R10)
 	VPBROADCASTD 40(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
@@ -17042,21 +17032,21 @@ back5:
 	VPMADDWD     Y5, Y7, Y7
 	VPADDD       Y7, Y9, Y9
 	VPAND        384(R10), Y3, Y0
-	VMOVDQU      128(R11), Y2
+	VMOVDQU      640(R10), Y2
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   7104(R10)
+	PREFETCHT0   3744(R10)
 	VPBROADCASTD 48(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
 	VPBROADCASTD 52(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
 	VPAND        448(R10), Y3, Y0
-	VMOVDQU      192(R11), Y2
+	VMOVDQU      704(R10), Y2
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   7168(R10)
+	PREFETCHT0   3808(R10)
 	VPBROADCASTD 56(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
@@ -17067,7 +17057,7 @@ back5:
 	VPADDD       Y6, Y8, Y8
 	VPMADDWD     Y5, Y7, Y7
 	VPADDD       Y7, Y9, Y9
-	VPMOVSXBD    32(R12), Y5
+	VPMOVSXBD    800(R10), Y5
 	VPBROADCASTD 16(R8), Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
@@ -17083,10 +17073,10 @@ back6:
 	VMOVDQU      (R10), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      (R11), Y2
+	VMOVDQU      512(R10), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   6720(R11)
+	PREFETCHT0   3872(R10)
 	VPBROADCASTD 64(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
 	VPBROADCASTD 68(AX), Y1
@@ -17094,10 +17084,10 @@ back6:
 	VMOVDQU      64(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      64(R11), Y2
+	VMOVDQU      576(R10), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   6784(R11)
+	PREFETCHT0   3936(R10)
 	VPBROADCASTD 72(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
@@ -17111,10 +17101,10 @@ back6:
 	VMOVDQU      128(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      128(R11), Y2
+	VMOVDQU      640(R10), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   6848(R11)
+	PREFETCHT0   4000(R10)
 	VPBROADCASTD 80(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
 	VPBROADCASTD 84(AX), Y1
@@ -17122,10 +17112,10 @@ back6:
 	VMOVDQU      192(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      192(R11), Y2
+	VMOVDQU      704(R10), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   6912(R11)
+	PREFETCHT0   4064(R10)
 	VPBROADCASTD 88(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
@@ -17136,7 +17126,7 @@ back6:
 	VPADDD       Y6, Y8, Y8
 	VPMADDWD     Y5, Y7, Y7
 	VPADDD       Y7, Y9, Y9
-	VPMOVSXBD    48(R12), Y5
+	VPMOVSXBD    816(R10), Y5
 	VPBROADCASTD 24(R8), Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
@@ -17152,11 +17142,11 @@ back7:
 	VMOVDQU      256(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      (R11), Y2
+	VMOVDQU      512(R10), Y2
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   6720(R12)
+	PREFETCHT0   4128(R10)
 	VPBROADCASTD 96(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
 	VPBROADCASTD 100(AX), Y1
@@ -17164,7 +17154,7 @@ back7:
 	VMOVDQU      320(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      64(R11), Y2
+	VMOVDQU      576(R10), Y2
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
@@ -17181,7 +17171,7 @@ back7:
 	VMOVDQU      384(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      128(R11), Y2
+	VMOVDQU      640(R10), Y2
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
@@ -17192,7 +17182,7 @@ back7:
 	VMOVDQU      448(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      192(R11), Y2
+	VMOVDQU      704(R10), Y2
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
@@ -17207,9 +17197,7 @@ back7:
 	VPMADDWD     Y5, Y7, Y7
 	VPADDD       Y7, Y9, Y9
 	ADDQ         $0x00000020, R8
-	ADDQ         $0x00000200, R10
-	ADDQ         $0x00000100, R11
-	ADDQ         $0x00000040, R12
+	ADDQ         $0x00000340, R10
 	ADDQ         $0x00000080, AX
 	ADDQ         $0x00000100, CX
 	ADDQ         $0x00000004, DX
@@ -17233,12 +17221,10 @@ back7:
 	VPXOR        Y9, Y9, Y9
 	LEAQ         512(AX), R8
 	MOVQ         $0x00000004, R9
-	LEAQ         32(BX), R10
-	LEAQ         2080(BX), R11
-	LEAQ         3080(BX), R12
+	LEAQ         (BX), R10
 
 loop8:
-	VPMOVSXBD    (R12), Y5
+	VPMOVSXBD    776(R10), Y5
 	VPBROADCASTD (R8), Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
@@ -17251,8 +17237,8 @@ loop8:
 back9:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
-	VPAND        (R10), Y3, Y0
-	VMOVDQU      (R11), Y2
+	VPAND        32(R10), Y3, Y0
+	VMOVDQU      544(R10), Y2
 	VPSLLW       $0x04, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
@@ -17260,8 +17246,8 @@ back9:
 	VPMADDUBSW   Y1, Y0, Y6
 	VPBROADCASTD 4(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPAND        64(R10), Y3, Y0
-	VMOVDQU      64(R11), Y2
+	VPAND        96(R10), Y3, Y0
+	VMOVDQU      608(R10), Y2
 	VPSLLW       $0x04, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
@@ -17275,8 +17261,8 @@ back9:
 	VPADDD       Y6, Y8, Y8
 	VPMADDWD     Y5, Y7, Y7
 	VPADDD       Y7, Y9, Y9
-	VPAND        128(R10), Y3, Y0
-	VMOVDQU      128(R11), Y2
+	VPAND        160(R10), Y3, Y0
+	VMOVDQU      672(R10), Y2
 	VPSLLW       $0x04, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
@@ -17284,8 +17270,8 @@ back9:
 	VPMADDUBSW   Y1, Y0, Y6
 	VPBROADCASTD 20(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPAND        192(R10), Y3, Y0
-	VMOVDQU      192(R11), Y2
+	VPAND        224(R10), Y3, Y0
+	VMOVDQU      736(R10), Y2
 	VPSLLW       $0x04, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
@@ -17299,7 +17285,7 @@ back9:
 	VPADDD       Y6, Y8, Y8
 	VPMADDWD     Y5, Y7, Y7
 	VPADDD       Y7, Y9, Y9
-	VPMOVSXBD    16(R12), Y5
+	VPMOVSXBD    792(R10), Y5
 	VPBROADCASTD 8(R8), Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
@@ -17312,8 +17298,8 @@ back9:
 back10:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
-	VPAND        256(R10), Y3, Y0
-	VMOVDQU      (R11), Y2
+	VPAND        288(R10), Y3, Y0
+	VMOVDQU      544(R10), Y2
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
@@ -17321,8 +17307,8 @@ back10:
 	VPMADDUBSW   Y1, Y0, Y6
 	VPBROADCASTD 36(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPAND        320(R10), Y3, Y0
-	VMOVDQU      64(R11), Y2
+	VPAND        352(R10), Y3, Y0
+	VMOVDQU      608(R10), Y2
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
@@ -17336,8 +17322,8 @@ back10:
 	VPADDD       Y6, Y8, Y8
 	VPMADDWD     Y5, Y7, Y7
 	VPADDD       Y7, Y9, Y9
-	VPAND        384(R10), Y3, Y0
-	VMOVDQU      128(R11), Y2
+	VPAND        416(R10), Y3, Y0
+	VMOVDQU      672(R10), Y2
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
@@ -17345,8 +17331,8 @@ back10:
 	VPMADDUBSW   Y1, Y0, Y6
 	VPBROADCASTD 52(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPAND        448(R10), Y3, Y0
-	VMOVDQU      192(R11), Y2
+	VPAND        480(R10), Y3, Y0
+	VMOVDQU      736(R10), Y2
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
@@ -17360,7 +17346,7 @@ back10:
 	VPADDD       Y6, Y8, Y8
 	VPMADDWD     Y5, Y7, Y7
 	VPADDD       Y7, Y9, Y9
-	VPMOVSXBD    32(R12), Y5
+	VPMOVSXBD    808(R10), Y5
 	VPBROADCASTD 16(R8), Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
@@ -17373,20 +17359,20 @@ back10:
 back11:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
-	VMOVDQU      (R10), Y0
+	VMOVDQU      32(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      (R11), Y2
+	VMOVDQU      544(R10), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	VPBROADCASTD 64(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
 	VPBROADCASTD 68(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VMOVDQU      64(R10), Y0
+	VMOVDQU      96(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      64(R11), Y2
+	VMOVDQU      608(R10), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	VPBROADCASTD 72(AX), Y1
@@ -17399,20 +17385,20 @@ back11:
 	VPADDD       Y6, Y8, Y8
 	VPMADDWD     Y5, Y7, Y7
 	VPADDD       Y7, Y9, Y9
-	VMOVDQU      128(R10), Y0
+	VMOVDQU      160(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      128(R11), Y2
+	VMOVDQU      672(R10), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	VPBROADCASTD 80(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
 	VPBROADCASTD 84(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VMOVDQU      192(R10), Y0
+	VMOVDQU      224(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      192(R11), Y2
+	VMOVDQU      736(R10), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	VPBROADCASTD 88(AX), Y1
@@ -17425,7 +17411,7 @@ back11:
 	VPADDD       Y6, Y8, Y8
 	VPMADDWD     Y5, Y7, Y7
 	VPADDD       Y7, Y9, Y9
-	VPMOVSXBD    48(R12), Y5
+	VPMOVSXBD    824(R10), Y5
 	VPBROADCASTD 24(R8), Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
@@ -17438,10 +17424,10 @@ back11:
 back12:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
-	VMOVDQU      256(R10), Y0
+	VMOVDQU      288(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      (R11), Y2
+	VMOVDQU      544(R10), Y2
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
@@ -17449,10 +17435,10 @@ back12:
 	VPMADDUBSW   Y1, Y0, Y6
 	VPBROADCASTD 100(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VMOVDQU      320(R10), Y0
+	VMOVDQU      352(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      64(R11), Y2
+	VMOVDQU      608(R10), Y2
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
@@ -17466,10 +17452,10 @@ back12:
 	VPADDD       Y6, Y8, Y8
 	VPMADDWD     Y5, Y7, Y7
 	VPADDD       Y7, Y9, Y9
-	VMOVDQU      384(R10), Y0
+	VMOVDQU      416(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      128(R11), Y2
+	VMOVDQU      672(R10), Y2
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
@@ -17477,10 +17463,10 @@ back12:
 	VPMADDUBSW   Y1, Y0, Y6
 	VPBROADCASTD 116(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VMOVDQU      448(R10), Y0
+	VMOVDQU      480(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      192(R11), Y2
+	VMOVDQU      736(R10), Y2
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
@@ -17495,9 +17481,7 @@ back12:
 	VPMADDWD     Y5, Y7, Y7
 	VPADDD       Y7, Y9, Y9
 	ADDQ         $0x00000020, R8
-	ADDQ         $0x00000200, R10
-	ADDQ         $0x00000100, R11
-	ADDQ         $0x00000040, R12
+	ADDQ         $0x00000340, R10
 	ADDQ         $0x00000080, AX
 	ADDQ         $0x00000100, CX
 	ADDQ         $0x00000004, DX
@@ -17580,356 +17564,356 @@ plain1_1:
 	RET
 
 large4:
-	MOVWLZX (DX), R13
-	ANDL    $0x00000f0f, R13
+	MOVWLZX (DX), R11
+	ANDL    $0x00000f0f, R11
 
 next4:
-	TZCNTL       R13, R14
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R10, R15
-	VMOVDQU      (R15), Y0
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R10, R13
+	VMOVDQU      (R13), Y0
 	VPSRLW       X1, Y0, Y0
 	VPAND        words0f<>+0(SB), Y0, Y0
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R11, R15
-	VMOVDQU      (R15), Y2
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R10, R13
+	VMOVDQU      512(R13), Y2
 	VPSRLW       X1, Y2, Y2
 	VPAND        words03<>+0(SB), Y2, Y2
 	VPSLLW       $0x04, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	IMUL3Q       $0x00000008, R14, R14
-	ADDQ         CX, R14
+	IMUL3Q       $0x00000008, R12, R12
+	ADDQ         CX, R12
 	VMOVDQU      Y5, Y2
-	VPBROADCASTD (R14), Y1
+	VPBROADCASTD (R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 4(R14), Y1
+	VPBROADCASTD 4(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y9, Y9
-	BLSRL        R13, R13
+	BLSRL        R11, R11
 	JNZ          next4
 	JMP          back4
 
 large5:
-	MOVWLZX (DX), R13
-	ANDL    $0x0000f0f0, R13
+	MOVWLZX (DX), R11
+	ANDL    $0x0000f0f0, R11
 
 next5:
-	TZCNTL       R13, R14
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R10, R15
-	VMOVDQU      256(R15), Y0
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R10, R13
+	VMOVDQU      256(R13), Y0
 	VPSRLW       X1, Y0, Y0
 	VPAND        words0f<>+0(SB), Y0, Y0
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	ADDL         $0x02, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R11, R15
-	VMOVDQU      (R15), Y2
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x02, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R10, R13
+	VMOVDQU      512(R13), Y2
 	VPSRLW       X1, Y2, Y2
 	VPAND        words03<>+0(SB), Y2, Y2
 	VPSLLW       $0x04, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	IMUL3Q       $0x00000008, R14, R14
-	ADDQ         CX, R14
+	IMUL3Q       $0x00000008, R12, R12
+	ADDQ         CX, R12
 	VMOVDQU      Y5, Y2
-	VPBROADCASTD (R14), Y1
+	VPBROADCASTD (R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 4(R14), Y1
+	VPBROADCASTD 4(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y9, Y9
-	BLSRL        R13, R13
+	BLSRL        R11, R11
 	JNZ          next5
 	JMP          back5
 
 large6:
-	MOVWLZX 2(DX), R13
-	ANDL    $0x00000f0f, R13
+	MOVWLZX 2(DX), R11
+	ANDL    $0x00000f0f, R11
 
 next6:
-	TZCNTL       R13, R14
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	ADDL         $0x04, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R10, R15
-	VMOVDQU      (R15), Y0
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x04, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R10, R13
+	VMOVDQU      (R13), Y0
 	VPSRLW       X1, Y0, Y0
 	VPAND        words0f<>+0(SB), Y0, Y0
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	ADDL         $0x04, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R11, R15
-	VMOVDQU      (R15), Y2
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x04, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R10, R13
+	VMOVDQU      512(R13), Y2
 	VPSRLW       X1, Y2, Y2
 	VPAND        words03<>+0(SB), Y2, Y2
 	VPSLLW       $0x04, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	IMUL3Q       $0x00000008, R14, R14
-	ADDQ         CX, R14
+	IMUL3Q       $0x00000008, R12, R12
+	ADDQ         CX, R12
 	VMOVDQU      Y5, Y2
-	VPBROADCASTD 128(R14), Y1
+	VPBROADCASTD 128(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 132(R14), Y1
+	VPBROADCASTD 132(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y9, Y9
-	BLSRL        R13, R13
+	BLSRL        R11, R11
 	JNZ          next6
 	JMP          back6
 
 large7:
-	MOVWLZX 2(DX), R13
-	ANDL    $0x0000f0f0, R13
+	MOVWLZX 2(DX), R11
+	ANDL    $0x0000f0f0, R11
 
 next7:
-	TZCNTL       R13, R14
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	ADDL         $0x04, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R10, R15
-	VMOVDQU      256(R15), Y0
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x04, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R10, R13
+	VMOVDQU      256(R13), Y0
 	VPSRLW       X1, Y0, Y0
 	VPAND        words0f<>+0(SB), Y0, Y0
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	ADDL         $0x06, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R11, R15
-	VMOVDQU      (R15), Y2
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x06, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R10, R13
+	VMOVDQU      512(R13), Y2
 	VPSRLW       X1, Y2, Y2
 	VPAND        words03<>+0(SB), Y2, Y2
 	VPSLLW       $0x04, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	IMUL3Q       $0x00000008, R14, R14
-	ADDQ         CX, R14
+	IMUL3Q       $0x00000008, R12, R12
+	ADDQ         CX, R12
 	VMOVDQU      Y5, Y2
-	VPBROADCASTD 128(R14), Y1
+	VPBROADCASTD 128(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 132(R14), Y1
+	VPBROADCASTD 132(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y9, Y9
-	BLSRL        R13, R13
+	BLSRL        R11, R11
 	JNZ          next7
 	JMP          back7
 
 large9:
-	MOVWLZX (DX), R13
-	ANDL    $0x00000f0f, R13
+	MOVWLZX (DX), R11
+	ANDL    $0x00000f0f, R11
 
 next9:
-	TZCNTL       R13, R14
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R10, R15
-	VMOVDQU      (R15), Y0
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R10, R13
+	VMOVDQU      32(R13), Y0
 	VPSRLW       X1, Y0, Y0
 	VPAND        words0f<>+0(SB), Y0, Y0
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R11, R15
-	VMOVDQU      (R15), Y2
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R10, R13
+	VMOVDQU      544(R13), Y2
 	VPSRLW       X1, Y2, Y2
 	VPAND        words03<>+0(SB), Y2, Y2
 	VPSLLW       $0x04, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	IMUL3Q       $0x00000008, R14, R14
-	ADDQ         CX, R14
+	IMUL3Q       $0x00000008, R12, R12
+	ADDQ         CX, R12
 	VMOVDQU      Y5, Y2
-	VPBROADCASTD (R14), Y1
+	VPBROADCASTD (R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 4(R14), Y1
+	VPBROADCASTD 4(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y9, Y9
-	BLSRL        R13, R13
+	BLSRL        R11, R11
 	JNZ          next9
 	JMP          back9
 
 large10:
-	MOVWLZX (DX), R13
-	ANDL    $0x0000f0f0, R13
+	MOVWLZX (DX), R11
+	ANDL    $0x0000f0f0, R11
 
 next10:
-	TZCNTL       R13, R14
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R10, R15
-	VMOVDQU      256(R15), Y0
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R10, R13
+	VMOVDQU      288(R13), Y0
 	VPSRLW       X1, Y0, Y0
 	VPAND        words0f<>+0(SB), Y0, Y0
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	ADDL         $0x02, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R11, R15
-	VMOVDQU      (R15), Y2
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x02, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R10, R13
+	VMOVDQU      544(R13), Y2
 	VPSRLW       X1, Y2, Y2
 	VPAND        words03<>+0(SB), Y2, Y2
 	VPSLLW       $0x04, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	IMUL3Q       $0x00000008, R14, R14
-	ADDQ         CX, R14
+	IMUL3Q       $0x00000008, R12, R12
+	ADDQ         CX, R12
 	VMOVDQU      Y5, Y2
-	VPBROADCASTD (R14), Y1
+	VPBROADCASTD (R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 4(R14), Y1
+	VPBROADCASTD 4(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y9, Y9
-	BLSRL        R13, R13
+	BLSRL        R11, R11
 	JNZ          next10
 	JMP          back10
 
 large11:
-	MOVWLZX 2(DX), R13
-	ANDL    $0x00000f0f, R13
+	MOVWLZX 2(DX), R11
+	ANDL    $0x00000f0f, R11
 
 next11:
-	TZCNTL       R13, R14
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	ADDL         $0x04, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R10, R15
-	VMOVDQU      (R15), Y0
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x04, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R10, R13
+	VMOVDQU      32(R13), Y0
 	VPSRLW       X1, Y0, Y0
 	VPAND        words0f<>+0(SB), Y0, Y0
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	ADDL         $0x04, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R11, R15
-	VMOVDQU      (R15), Y2
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x04, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R10, R13
+	VMOVDQU      544(R13), Y2
 	VPSRLW       X1, Y2, Y2
 	VPAND        words03<>+0(SB), Y2, Y2
 	VPSLLW       $0x04, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	IMUL3Q       $0x00000008, R14, R14
-	ADDQ         CX, R14
+	IMUL3Q       $0x00000008, R12, R12
+	ADDQ         CX, R12
 	VMOVDQU      Y5, Y2
-	VPBROADCASTD 128(R14), Y1
+	VPBROADCASTD 128(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 132(R14), Y1
+	VPBROADCASTD 132(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y9, Y9
-	BLSRL        R13, R13
+	BLSRL        R11, R11
 	JNZ          next11
 	JMP          back11
 
 large12:
-	MOVWLZX 2(DX), R13
-	ANDL    $0x0000f0f0, R13
+	MOVWLZX 2(DX), R11
+	ANDL    $0x0000f0f0, R11
 
 next12:
-	TZCNTL       R13, R14
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	ADDL         $0x04, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R10, R15
-	VMOVDQU      256(R15), Y0
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x04, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R10, R13
+	VMOVDQU      288(R13), Y0
 	VPSRLW       X1, Y0, Y0
 	VPAND        words0f<>+0(SB), Y0, Y0
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	ADDL         $0x06, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R11, R15
-	VMOVDQU      (R15), Y2
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x06, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R10, R13
+	VMOVDQU      544(R13), Y2
 	VPSRLW       X1, Y2, Y2
 	VPAND        words03<>+0(SB), Y2, Y2
 	VPSLLW       $0x04, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	IMUL3Q       $0x00000008, R14, R14
-	ADDQ         CX, R14
+	IMUL3Q       $0x00000008, R12, R12
+	ADDQ         CX, R12
 	VMOVDQU      Y5, Y2
-	VPBROADCASTD 128(R14), Y1
+	VPBROADCASTD 128(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 132(R14), Y1
+	VPBROADCASTD 132(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y9, Y9
-	BLSRL        R13, R13
+	BLSRL        R11, R11
 	JNZ          next12
 	JMP          back12
 
@@ -17966,11 +17950,9 @@ loop2:
 	LEAQ  768(AX), R8
 	MOVQ  $0x00000004, R9
 	LEAQ  (BX), R10
-	LEAQ  2048(BX), R11
-	LEAQ  3072(BX), R12
 
 loop3:
-	VPMOVSXBD    (R12), Y5
+	VPMOVSXBD    768(R10), Y5
 	VPBROADCASTD (R8), Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y9, Y9
@@ -17987,11 +17969,11 @@ back4:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
 	VPAND        (R10), Y3, Y0
-	VMOVDQU      (R11), Y2
+	VMOVDQU      512(R10), Y2
 	VPSLLW       $0x04, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   6720(R10)
+	PREFETCHT0   3360(R10)
 	VPBROADCASTD (AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
 	VPBROADCASTD 4(AX), Y1
@@ -17999,11 +17981,11 @@ back4:
 	VPBROADCASTD 8(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
 	VPAND        64(R10), Y3, Y0
-	VMOVDQU      64(R11), Y2
+	VMOVDQU      576(R10), Y2
 	VPSLLW       $0x04, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   6784(R10)
+	PREFETCHT0   3424(R10)
 	VPBROADCASTD 12(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
@@ -18020,11 +18002,11 @@ back4:
 	VPMADDWD     Y5, Y8, Y8
 	VPADDD       Y8, Y11, Y11
 	VPAND        128(R10), Y3, Y0
-	VMOVDQU      128(R11), Y2
+	VMOVDQU      640(R10), Y2
 	VPSLLW       $0x04, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   6848(R10)
+	PREFETCHT0   3488(R10)
 	VPBROADCASTD 24(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
 	VPBROADCASTD 28(AX), Y1
@@ -18032,11 +18014,11 @@ back4:
 	VPBROADCASTD 32(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
 	VPAND        192(R10), Y3, Y0
-	VMOVDQU      192(R11), Y2
+	VMOVDQU      704(R10), Y2
 	VPSLLW       $0x04, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   6912(R10)
+	PREFETCHT0   3552(R10)
 	VPBROADCASTD 36(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
@@ -18052,7 +18034,7 @@ back4:
 	VPADDD       Y7, Y10, Y10
 	VPMADDWD     Y5, Y8, Y8
 	VPADDD       Y8, Y11, Y11
-	VPMOVSXBD    16(R12), Y5
+	VPMOVSXBD    784(R10), Y5
 	VPBROADCASTD 12(R8), Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y9, Y9
@@ -18069,11 +18051,11 @@ back5:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
 	VPAND        256(R10), Y3, Y0
-	VMOVDQU      (R11), Y2
+	VMOVDQU      512(R10), Y2
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   6976(R10)
+	PREFETCHT0   3616(R10)
 	VPBROADCASTD 48(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
 	VPBROADCASTD 52(AX), Y1
@@ -18081,11 +18063,11 @@ back5:
 	VPBROADCASTD 56(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
 	VPAND        320(R10), Y3, Y0
-	VMOVDQU      64(R11), Y2
+	VMOVDQU      576(R10), Y2
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   7040(R10)
+	PREFETCHT0   3680(R10)
 	VPBROADCASTD 60(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
@@ -18102,11 +18084,11 @@ back5:
 	VPMADDWD     Y5, Y8, Y8
 	VPADDD       Y8, Y11, Y11
 	VPAND        384(R10), Y3, Y0
-	VMOVDQU      128(R11), Y2
+	VMOVDQU      640(R10), Y2
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   7104(R10)
+	PREFETCHT0   3744(R10)
 	VPBROADCASTD 72(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
 	VPBROADCASTD 76(AX), Y1
@@ -18114,11 +18096,11 @@ back5:
 	VPBROADCASTD 80(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
 	VPAND        448(R10), Y3, Y0
-	VMOVDQU      192(R11), Y2
+	VMOVDQU      704(R10), Y2
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   7168(R10)
+	PREFETCHT0   3808(R10)
 	VPBROADCASTD 84(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
@@ -18134,7 +18116,7 @@ back5:
 	VPADDD       Y7, Y10, Y10
 	VPMADDWD     Y5, Y8, Y8
 	VPADDD       Y8, Y11, Y11
-	VPMOVSXBD    32(R12), Y5
+	VPMOVSXBD    800(R10), Y5
 	VPBROADCASTD 24(R8), Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y9, Y9
@@ -18153,10 +18135,10 @@ back6:
 	VMOVDQU      (R10), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      (R11), Y2
+	VMOVDQU      512(R10), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   6720(R11)
+	PREFETCHT0   3872(R10)
 	VPBROADCASTD 96(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
 	VPBROADCASTD 100(AX), Y1
@@ -18166,10 +18148,10 @@ back6:
 	VMOVDQU      64(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      64(R11), Y2
+	VMOVDQU      576(R10), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   6784(R11)
+	PREFETCHT0   3936(R10)
 	VPBROADCASTD 108(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
@@ -18188,10 +18170,10 @@ back6:
 	VMOVDQU      128(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      128(R11), Y2
+	VMOVDQU      640(R10), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   6848(R11)
+	PREFETCHT0   4000(R10)
 	VPBROADCASTD 120(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
 	VPBROADCASTD 124(AX), Y1
@@ -18201,10 +18183,10 @@ back6:
 	VMOVDQU      192(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      192(R11), Y2
+	VMOVDQU      704(R10), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   6912(R11)
+	PREFETCHT0   4064(R10)
 	VPBROADCASTD 132(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
@@ -18220,7 +18202,7 @@ back6:
 	VPADDD       Y7, Y10, Y10
 	VPMADDWD     Y5, Y8, Y8
 	VPADDD       Y8, Y11, Y11
-	VPMOVSXBD    48(R12), Y5
+	VPMOVSXBD    816(R10), Y5
 	VPBROADCASTD 36(R8), Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y9, Y9
@@ -18239,11 +18221,11 @@ back7:
 	VMOVDQU      256(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      (R11), Y2
+	VMOVDQU      512(R10), Y2
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   6720(R12)
+	PREFETCHT0   4128(R10)
 	VPBROADCASTD 144(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
 	VPBROADCASTD 148(AX), Y1
@@ -18253,7 +18235,7 @@ back7:
 	VMOVDQU      320(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      64(R11), Y2
+	VMOVDQU      576(R10), Y2
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
@@ -18275,7 +18257,7 @@ back7:
 	VMOVDQU      384(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      128(R11), Y2
+	VMOVDQU      640(R10), Y2
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
@@ -18288,7 +18270,7 @@ back7:
 	VMOVDQU      448(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      192(R11), Y2
+	VMOVDQU      704(R10), Y2
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
@@ -18308,9 +18290,7 @@ back7:
 	VPMADDWD     Y5, Y8, Y8
 	VPADDD       Y8, Y11, Y11
 	ADDQ         $0x00000030, R8
-	ADDQ         $0x00000200, R10
-	ADDQ         $0x00000100, R11
-	ADDQ         $0x00000040, R12
+	ADDQ         $0x00000340, R10
 	ADDQ         $0x000000c0, AX
 	ADDQ         $0x00000180, CX
 	ADDQ         $0x00000004, DX
@@ -18340,12 +18320,10 @@ back7:
 	VPXOR        Y11, Y11, Y11
 	LEAQ         768(AX), R8
 	MOVQ         $0x00000004, R9
-	LEAQ         32(BX), R10
-	LEAQ         2080(BX), R11
-	LEAQ         3080(BX), R12
+	LEAQ         (BX), R10
 
 loop8:
-	VPMOVSXBD    (R12), Y5
+	VPMOVSXBD    776(R10), Y5
 	VPBROADCASTD (R8), Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y9, Y9
@@ -18361,8 +18339,8 @@ loop8:
 back9:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
-	VPAND        (R10), Y3, Y0
-	VMOVDQU      (R11), Y2
+	VPAND        32(R10), Y3, Y0
+	VMOVDQU      544(R10), Y2
 	VPSLLW       $0x04, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
@@ -18372,8 +18350,8 @@ back9:
 	VPMADDUBSW   Y1, Y0, Y7
 	VPBROADCASTD 8(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VPAND        64(R10), Y3, Y0
-	VMOVDQU      64(R11), Y2
+	VPAND        96(R10), Y3, Y0
+	VMOVDQU      608(R10), Y2
 	VPSLLW       $0x04, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
@@ -18392,8 +18370,8 @@ back9:
 	VPADDD       Y7, Y10, Y10
 	VPMADDWD     Y5, Y8, Y8
 	VPADDD       Y8, Y11, Y11
-	VPAND        128(R10), Y3, Y0
-	VMOVDQU      128(R11), Y2
+	VPAND        160(R10), Y3, Y0
+	VMOVDQU      672(R10), Y2
 	VPSLLW       $0x04, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
@@ -18403,8 +18381,8 @@ back9:
 	VPMADDUBSW   Y1, Y0, Y7
 	VPBROADCASTD 32(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VPAND        192(R10), Y3, Y0
-	VMOVDQU      192(R11), Y2
+	VPAND        224(R10), Y3, Y0
+	VMOVDQU      736(R10), Y2
 	VPSLLW       $0x04, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
@@ -18423,7 +18401,7 @@ back9:
 	VPADDD       Y7, Y10, Y10
 	VPMADDWD     Y5, Y8, Y8
 	VPADDD       Y8, Y11, Y11
-	VPMOVSXBD    16(R12), Y5
+	VPMOVSXBD    792(R10), Y5
 	VPBROADCASTD 12(R8), Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y9, Y9
@@ -18439,8 +18417,8 @@ back9:
 back10:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
-	VPAND        256(R10), Y3, Y0
-	VMOVDQU      (R11), Y2
+	VPAND        288(R10), Y3, Y0
+	VMOVDQU      544(R10), Y2
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
@@ -18450,8 +18428,8 @@ back10:
 	VPMADDUBSW   Y1, Y0, Y7
 	VPBROADCASTD 56(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VPAND        320(R10), Y3, Y0
-	VMOVDQU      64(R11), Y2
+	VPAND        352(R10), Y3, Y0
+	VMOVDQU      608(R10), Y2
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
@@ -18470,8 +18448,8 @@ back10:
 	VPADDD       Y7, Y10, Y10
 	VPMADDWD     Y5, Y8, Y8
 	VPADDD       Y8, Y11, Y11
-	VPAND        384(R10), Y3, Y0
-	VMOVDQU      128(R11), Y2
+	VPAND        416(R10), Y3, Y0
+	VMOVDQU      672(R10), Y2
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
@@ -18481,8 +18459,8 @@ back10:
 	VPMADDUBSW   Y1, Y0, Y7
 	VPBROADCASTD 80(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VPAND        448(R10), Y3, Y0
-	VMOVDQU      192(R11), Y2
+	VPAND        480(R10), Y3, Y0
+	VMOVDQU      736(R10), Y2
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
@@ -18501,7 +18479,7 @@ back10:
 	VPADDD       Y7, Y10, Y10
 	VPMADDWD     Y5, Y8, Y8
 	VPADDD       Y8, Y11, Y11
-	VPMOVSXBD    32(R12), Y5
+	VPMOVSXBD    808(R10), Y5
 	VPBROADCASTD 24(R8), Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y9, Y9
@@ -18517,10 +18495,10 @@ back10:
 back11:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
-	VMOVDQU      (R10), Y0
+	VMOVDQU      32(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      (R11), Y2
+	VMOVDQU      544(R10), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	VPBROADCASTD 96(AX), Y1
@@ -18529,10 +18507,10 @@ back11:
 	VPMADDUBSW   Y1, Y0, Y7
 	VPBROADCASTD 104(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VMOVDQU      64(R10), Y0
+	VMOVDQU      96(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      64(R11), Y2
+	VMOVDQU      608(R10), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	VPBROADCASTD 108(AX), Y1
@@ -18550,10 +18528,10 @@ back11:
 	VPADDD       Y7, Y10, Y10
 	VPMADDWD     Y5, Y8, Y8
 	VPADDD       Y8, Y11, Y11
-	VMOVDQU      128(R10), Y0
+	VMOVDQU      160(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      128(R11), Y2
+	VMOVDQU      672(R10), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	VPBROADCASTD 120(AX), Y1
@@ -18562,10 +18540,10 @@ back11:
 	VPMADDUBSW   Y1, Y0, Y7
 	VPBROADCASTD 128(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VMOVDQU      192(R10), Y0
+	VMOVDQU      224(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      192(R11), Y2
+	VMOVDQU      736(R10), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	VPBROADCASTD 132(AX), Y1
@@ -18583,7 +18561,7 @@ back11:
 	VPADDD       Y7, Y10, Y10
 	VPMADDWD     Y5, Y8, Y8
 	VPADDD       Y8, Y11, Y11
-	VPMOVSXBD    48(R12), Y5
+	VPMOVSXBD    824(R10), Y5
 	VPBROADCASTD 36(R8), Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y9, Y9
@@ -18599,10 +18577,10 @@ back11:
 back12:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
-	VMOVDQU      256(R10), Y0
+	VMOVDQU      288(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      (R11), Y2
+	VMOVDQU      544(R10), Y2
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
@@ -18612,10 +18590,10 @@ back12:
 	VPMADDUBSW   Y1, Y0, Y7
 	VPBROADCASTD 152(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VMOVDQU      320(R10), Y0
+	VMOVDQU      352(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      64(R11), Y2
+	VMOVDQU      608(R10), Y2
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
@@ -18634,10 +18612,10 @@ back12:
 	VPADDD       Y7, Y10, Y10
 	VPMADDWD     Y5, Y8, Y8
 	VPADDD       Y8, Y11, Y11
-	VMOVDQU      384(R10), Y0
+	VMOVDQU      416(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      128(R11), Y2
+	VMOVDQU      672(R10), Y2
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
@@ -18647,10 +18625,10 @@ back12:
 	VPMADDUBSW   Y1, Y0, Y7
 	VPBROADCASTD 176(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VMOVDQU      448(R10), Y0
+	VMOVDQU      480(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      192(R11), Y2
+	VMOVDQU      736(R10), Y2
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
@@ -18670,9 +18648,7 @@ back12:
 	VPMADDWD     Y5, Y8, Y8
 	VPADDD       Y8, Y11, Y11
 	ADDQ         $0x00000030, R8
-	ADDQ         $0x00000200, R10
-	ADDQ         $0x00000100, R11
-	ADDQ         $0x00000040, R12
+	ADDQ         $0x00000340, R10
 	ADDQ         $0x000000c0, AX
 	ADDQ         $0x00000180, CX
 	ADDQ         $0x00000004, DX
@@ -18785,388 +18761,388 @@ plain2_1:
 	RET
 
 large4:
-	MOVWLZX (DX), R13
-	ANDL    $0x00000f0f, R13
+	MOVWLZX (DX), R11
+	ANDL    $0x00000f0f, R11
 
 next4:
-	TZCNTL       R13, R14
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R10, R15
-	VMOVDQU      (R15), Y0
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R10, R13
+	VMOVDQU      (R13), Y0
 	VPSRLW       X1, Y0, Y0
 	VPAND        words0f<>+0(SB), Y0, Y0
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R11, R15
-	VMOVDQU      (R15), Y2
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R10, R13
+	VMOVDQU      512(R13), Y2
 	VPSRLW       X1, Y2, Y2
 	VPAND        words03<>+0(SB), Y2, Y2
 	VPSLLW       $0x04, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	IMUL3Q       $0x0000000c, R14, R14
-	ADDQ         CX, R14
+	IMUL3Q       $0x0000000c, R12, R12
+	ADDQ         CX, R12
 	VMOVDQU      Y5, Y2
-	VPBROADCASTD (R14), Y1
+	VPBROADCASTD (R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y9, Y9
-	VPBROADCASTD 4(R14), Y1
+	VPBROADCASTD 4(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y10, Y10
-	VPBROADCASTD 8(R14), Y1
+	VPBROADCASTD 8(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y11, Y11
-	BLSRL        R13, R13
+	BLSRL        R11, R11
 	JNZ          next4
 	JMP          back4
 
 large5:
-	MOVWLZX (DX), R13
-	ANDL    $0x0000f0f0, R13
+	MOVWLZX (DX), R11
+	ANDL    $0x0000f0f0, R11
 
 next5:
-	TZCNTL       R13, R14
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R10, R15
-	VMOVDQU      256(R15), Y0
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R10, R13
+	VMOVDQU      256(R13), Y0
 	VPSRLW       X1, Y0, Y0
 	VPAND        words0f<>+0(SB), Y0, Y0
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	ADDL         $0x02, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R11, R15
-	VMOVDQU      (R15), Y2
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x02, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R10, R13
+	VMOVDQU      512(R13), Y2
 	VPSRLW       X1, Y2, Y2
 	VPAND        words03<>+0(SB), Y2, Y2
 	VPSLLW       $0x04, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	IMUL3Q       $0x0000000c, R14, R14
-	ADDQ         CX, R14
+	IMUL3Q       $0x0000000c, R12, R12
+	ADDQ         CX, R12
 	VMOVDQU      Y5, Y2
-	VPBROADCASTD (R14), Y1
+	VPBROADCASTD (R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y9, Y9
-	VPBROADCASTD 4(R14), Y1
+	VPBROADCASTD 4(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y10, Y10
-	VPBROADCASTD 8(R14), Y1
+	VPBROADCASTD 8(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y11, Y11
-	BLSRL        R13, R13
+	BLSRL        R11, R11
 	JNZ          next5
 	JMP          back5
 
 large6:
-	MOVWLZX 2(DX), R13
-	ANDL    $0x00000f0f, R13
+	MOVWLZX 2(DX), R11
+	ANDL    $0x00000f0f, R11
 
 next6:
-	TZCNTL       R13, R14
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	ADDL         $0x04, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R10, R15
-	VMOVDQU      (R15), Y0
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x04, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R10, R13
+	VMOVDQU      (R13), Y0
 	VPSRLW       X1, Y0, Y0
 	VPAND        words0f<>+0(SB), Y0, Y0
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	ADDL         $0x04, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R11, R15
-	VMOVDQU      (R15), Y2
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x04, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R10, R13
+	VMOVDQU      512(R13), Y2
 	VPSRLW       X1, Y2, Y2
 	VPAND        words03<>+0(SB), Y2, Y2
 	VPSLLW       $0x04, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	IMUL3Q       $0x0000000c, R14, R14
-	ADDQ         CX, R14
+	IMUL3Q       $0x0000000c, R12, R12
+	ADDQ         CX, R12
 	VMOVDQU      Y5, Y2
-	VPBROADCASTD 192(R14), Y1
+	VPBROADCASTD 192(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y9, Y9
-	VPBROADCASTD 196(R14), Y1
+	VPBROADCASTD 196(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y10, Y10
-	VPBROADCASTD 200(R14), Y1
+	VPBROADCASTD 200(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y11, Y11
-	BLSRL        R13, R13
+	BLSRL        R11, R11
 	JNZ          next6
 	JMP          back6
 
 large7:
-	MOVWLZX 2(DX), R13
-	ANDL    $0x0000f0f0, R13
+	MOVWLZX 2(DX), R11
+	ANDL    $0x0000f0f0, R11
 
 next7:
-	TZCNTL       R13, R14
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	ADDL         $0x04, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R10, R15
-	VMOVDQU      256(R15), Y0
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x04, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R10, R13
+	VMOVDQU      256(R13), Y0
 	VPSRLW       X1, Y0, Y0
 	VPAND        words0f<>+0(SB), Y0, Y0
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	ADDL         $0x06, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R11, R15
-	VMOVDQU      (R15), Y2
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x06, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R10, R13
+	VMOVDQU      512(R13), Y2
 	VPSRLW       X1, Y2, Y2
 	VPAND        words03<>+0(SB), Y2, Y2
 	VPSLLW       $0x04, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	IMUL3Q       $0x0000000c, R14, R14
-	ADDQ         CX, R14
+	IMUL3Q       $0x0000000c, R12, R12
+	ADDQ         CX, R12
 	VMOVDQU      Y5, Y2
-	VPBROADCASTD 192(R14), Y1
+	VPBROADCASTD 192(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y9, Y9
-	VPBROADCASTD 196(R14), Y1
+	VPBROADCASTD 196(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y10, Y10
-	VPBROADCASTD 200(R14), Y1
+	VPBROADCASTD 200(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y11, Y11
-	BLSRL        R13, R13
+	BLSRL        R11, R11
 	JNZ          next7
 	JMP          back7
 
 large9:
-	MOVWLZX (DX), R13
-	ANDL    $0x00000f0f, R13
+	MOVWLZX (DX), R11
+	ANDL    $0x00000f0f, R11
 
 next9:
-	TZCNTL       R13, R14
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R10, R15
-	VMOVDQU      (R15), Y0
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R10, R13
+	VMOVDQU      32(R13), Y0
 	VPSRLW       X1, Y0, Y0
 	VPAND        words0f<>+0(SB), Y0, Y0
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R11, R15
-	VMOVDQU      (R15), Y2
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R10, R13
+	VMOVDQU      544(R13), Y2
 	VPSRLW       X1, Y2, Y2
 	VPAND        words03<>+0(SB), Y2, Y2
 	VPSLLW       $0x04, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	IMUL3Q       $0x0000000c, R14, R14
-	ADDQ         CX, R14
+	IMUL3Q       $0x0000000c, R12, R12
+	ADDQ         CX, R12
 	VMOVDQU      Y5, Y2
-	VPBROADCASTD (R14), Y1
+	VPBROADCASTD (R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y9, Y9
-	VPBROADCASTD 4(R14), Y1
+	VPBROADCASTD 4(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y10, Y10
-	VPBROADCASTD 8(R14), Y1
+	VPBROADCASTD 8(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y11, Y11
-	BLSRL        R13, R13
+	BLSRL        R11, R11
 	JNZ          next9
 	JMP          back9
 
 large10:
-	MOVWLZX (DX), R13
-	ANDL    $0x0000f0f0, R13
+	MOVWLZX (DX), R11
+	ANDL    $0x0000f0f0, R11
 
 next10:
-	TZCNTL       R13, R14
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R10, R15
-	VMOVDQU      256(R15), Y0
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R10, R13
+	VMOVDQU      288(R13), Y0
 	VPSRLW       X1, Y0, Y0
 	VPAND        words0f<>+0(SB), Y0, Y0
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	ADDL         $0x02, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R11, R15
-	VMOVDQU      (R15), Y2
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x02, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R10, R13
+	VMOVDQU      544(R13), Y2
 	VPSRLW       X1, Y2, Y2
 	VPAND        words03<>+0(SB), Y2, Y2
 	VPSLLW       $0x04, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	IMUL3Q       $0x0000000c, R14, R14
-	ADDQ         CX, R14
+	IMUL3Q       $0x0000000c, R12, R12
+	ADDQ         CX, R12
 	VMOVDQU      Y5, Y2
-	VPBROADCASTD (R14), Y1
+	VPBROADCASTD (R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y9, Y9
-	VPBROADCASTD 4(R14), Y1
+	VPBROADCASTD 4(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y10, Y10
-	VPBROADCASTD 8(R14), Y1
+	VPBROADCASTD 8(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y11, Y11
-	BLSRL        R13, R13
+	BLSRL        R11, R11
 	JNZ          next10
 	JMP          back10
 
 large11:
-	MOVWLZX 2(DX), R13
-	ANDL    $0x00000f0f, R13
+	MOVWLZX 2(DX), R11
+	ANDL    $0x00000f0f, R11
 
 next11:
-	TZCNTL       R13, R14
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	ADDL         $0x04, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R10, R15
-	VMOVDQU      (R15), Y0
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x04, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R10, R13
+	VMOVDQU      32(R13), Y0
 	VPSRLW       X1, Y0, Y0
 	VPAND        words0f<>+0(SB), Y0, Y0
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	ADDL         $0x04, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R11, R15
-	VMOVDQU      (R15), Y2
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x04, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R10, R13
+	VMOVDQU      544(R13), Y2
 	VPSRLW       X1, Y2, Y2
 	VPAND        words03<>+0(SB), Y2, Y2
 	VPSLLW       $0x04, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	IMUL3Q       $0x0000000c, R14, R14
-	ADDQ         CX, R14
+	IMUL3Q       $0x0000000c, R12, R12
+	ADDQ         CX, R12
 	VMOVDQU      Y5, Y2
-	VPBROADCASTD 192(R14), Y1
+	VPBROADCASTD 192(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y9, Y9
-	VPBROADCASTD 196(R14), Y1
+	VPBROADCASTD 196(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y10, Y10
-	VPBROADCASTD 200(R14), Y1
+	VPBROADCASTD 200(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y11, Y11
-	BLSRL        R13, R13
+	BLSRL        R11, R11
 	JNZ          next11
 	JMP          back11
 
 large12:
-	MOVWLZX 2(DX), R13
-	ANDL    $0x0000f0f0, R13
+	MOVWLZX 2(DX), R11
+	ANDL    $0x0000f0f0, R11
 
 next12:
-	TZCNTL       R13, R14
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	ADDL         $0x04, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R10, R15
-	VMOVDQU      256(R15), Y0
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x04, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R10, R13
+	VMOVDQU      288(R13), Y0
 	VPSRLW       X1, Y0, Y0
 	VPAND        words0f<>+0(SB), Y0, Y0
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	ADDL         $0x06, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R11, R15
-	VMOVDQU      (R15), Y2
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x06, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R10, R13
+	VMOVDQU      544(R13), Y2
 	VPSRLW       X1, Y2, Y2
 	VPAND        words03<>+0(SB), Y2, Y2
 	VPSLLW       $0x04, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	IMUL3Q       $0x0000000c, R14, R14
-	ADDQ         CX, R14
+	IMUL3Q       $0x0000000c, R12, R12
+	ADDQ         CX, R12
 	VMOVDQU      Y5, Y2
-	VPBROADCASTD 192(R14), Y1
+	VPBROADCASTD 192(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y9, Y9
-	VPBROADCASTD 196(R14), Y1
+	VPBROADCASTD 196(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y10, Y10
-	VPBROADCASTD 200(R14), Y1
+	VPBROADCASTD 200(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y11, Y11
-	BLSRL        R13, R13
+	BLSRL        R11, R11
 	JNZ          next12
 	JMP          back12
 
@@ -19206,11 +19182,9 @@ loop2:
 	LEAQ  1024(AX), R8
 	MOVQ  $0x00000004, R9
 	LEAQ  (BX), R10
-	LEAQ  2048(BX), R11
-	LEAQ  3072(BX), R12
 
 loop3:
-	VPMOVSXBD    (R12), Y5
+	VPMOVSXBD    768(R10), Y5
 	VPBROADCASTD (R8), Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y10, Y10
@@ -19230,11 +19204,11 @@ back4:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
 	VPAND        (R10), Y3, Y0
-	VMOVDQU      (R11), Y2
+	VMOVDQU      512(R10), Y2
 	VPSLLW       $0x04, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   6720(R10)
+	PREFETCHT0   3360(R10)
 	VPBROADCASTD (AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
 	VPBROADCASTD 4(AX), Y1
@@ -19244,11 +19218,11 @@ back4:
 	VPBROADCASTD 12(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y9
 	VPAND        64(R10), Y3, Y0
-	VMOVDQU      64(R11), Y2
+	VMOVDQU      576(R10), Y2
 	VPSLLW       $0x04, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   6784(R10)
+	PREFETCHT0   3424(R10)
 	VPBROADCASTD 16(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
@@ -19270,11 +19244,11 @@ back4:
 	VPMADDWD     Y5, Y9, Y9
 	VPADDD       Y9, Y13, Y13
 	VPAND        128(R10), Y3, Y0
-	VMOVDQU      128(R11), Y2
+	VMOVDQU      640(R10), Y2
 	VPSLLW       $0x04, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   6848(R10)
+	PREFETCHT0   3488(R10)
 	VPBROADCASTD 32(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
 	VPBROADCASTD 36(AX), Y1
@@ -19284,11 +19258,11 @@ back4:
 	VPBROADCASTD 44(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y9
 	VPAND        192(R10), Y3, Y0
-	VMOVDQU      192(R11), Y2
+	VMOVDQU      704(R10), Y2
 	VPSLLW       $0x04, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   6912(R10)
+	PREFETCHT0   3552(R10)
 	VPBROADCASTD 48(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
@@ -19309,7 +19283,7 @@ back4:
 	VPADDD       Y8, Y12, Y12
 	VPMADDWD     Y5, Y9, Y9
 	VPADDD       Y9, Y13, Y13
-	VPMOVSXBD    16(R12), Y5
+	VPMOVSXBD    784(R10), Y5
 	VPBROADCASTD 16(R8), Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y10, Y10
@@ -19329,11 +19303,11 @@ back5:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
 	VPAND        256(R10), Y3, Y0
-	VMOVDQU      (R11), Y2
+	VMOVDQU      512(R10), Y2
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   6976(R10)
+	PREFETCHT0   3616(R10)
 	VPBROADCASTD 64(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
 	VPBROADCASTD 68(AX), Y1
@@ -19343,11 +19317,11 @@ back5:
 	VPBROADCASTD 76(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y9
 	VPAND        320(R10), Y3, Y0
-	VMOVDQU      64(R11), Y2
+	VMOVDQU      576(R10), Y2
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   7040(R10)
+	PREFETCHT0   3680(R10)
 	VPBROADCASTD 80(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
@@ -19369,11 +19343,11 @@ back5:
 	VPMADDWD     Y5, Y9, Y9
 	VPADDD       Y9, Y13, Y13
 	VPAND        384(R10), Y3, Y0
-	VMOVDQU      128(R11), Y2
+	VMOVDQU      640(R10), Y2
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   7104(R10)
+	PREFETCHT0   3744(R10)
 	VPBROADCASTD 96(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
 	VPBROADCASTD 100(AX), Y1
@@ -19383,11 +19357,11 @@ back5:
 	VPBROADCASTD 108(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y9
 	VPAND        448(R10), Y3, Y0
-	VMOVDQU      192(R11), Y2
+	VMOVDQU      704(R10), Y2
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   7168(R10)
+	PREFETCHT0   3808(R10)
 	VPBROADCASTD 112(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
@@ -19408,7 +19382,7 @@ back5:
 	VPADDD       Y8, Y12, Y12
 	VPMADDWD     Y5, Y9, Y9
 	VPADDD       Y9, Y13, Y13
-	VPMOVSXBD    32(R12), Y5
+	VPMOVSXBD    800(R10), Y5
 	VPBROADCASTD 32(R8), Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y10, Y10
@@ -19430,10 +19404,10 @@ back6:
 	VMOVDQU      (R10), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      (R11), Y2
+	VMOVDQU      512(R10), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   6720(R11)
+	PREFETCHT0   3872(R10)
 	VPBROADCASTD 128(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
 	VPBROADCASTD 132(AX), Y1
@@ -19445,10 +19419,10 @@ back6:
 	VMOVDQU      64(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      64(R11), Y2
+	VMOVDQU      576(R10), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   6784(R11)
+	PREFETCHT0   3936(R10)
 	VPBROADCASTD 144(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
@@ -19472,10 +19446,10 @@ back6:
 	VMOVDQU      128(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      128(R11), Y2
+	VMOVDQU      640(R10), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   6848(R11)
+	PREFETCHT0   4000(R10)
 	VPBROADCASTD 160(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
 	VPBROADCASTD 164(AX), Y1
@@ -19487,10 +19461,10 @@ back6:
 	VMOVDQU      192(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      192(R11), Y2
+	VMOVDQU      704(R10), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   6912(R11)
+	PREFETCHT0   4064(R10)
 	VPBROADCASTD 176(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
@@ -19511,7 +19485,7 @@ back6:
 	VPADDD       Y8, Y12, Y12
 	VPMADDWD     Y5, Y9, Y9
 	VPADDD       Y9, Y13, Y13
-	VPMOVSXBD    48(R12), Y5
+	VPMOVSXBD    816(R10), Y5
 	VPBROADCASTD 48(R8), Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y10, Y10
@@ -19533,11 +19507,11 @@ back7:
 	VMOVDQU      256(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      (R11), Y2
+	VMOVDQU      512(R10), Y2
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   6720(R12)
+	PREFETCHT0   4128(R10)
 	VPBROADCASTD 192(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
 	VPBROADCASTD 196(AX), Y1
@@ -19549,7 +19523,7 @@ back7:
 	VMOVDQU      320(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      64(R11), Y2
+	VMOVDQU      576(R10), Y2
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
@@ -19576,7 +19550,7 @@ back7:
 	VMOVDQU      384(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      128(R11), Y2
+	VMOVDQU      640(R10), Y2
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
@@ -19591,7 +19565,7 @@ back7:
 	VMOVDQU      448(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      192(R11), Y2
+	VMOVDQU      704(R10), Y2
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
@@ -19616,9 +19590,7 @@ back7:
 	VPMADDWD     Y5, Y9, Y9
 	VPADDD       Y9, Y13, Y13
 	ADDQ         $0x00000040, R8
-	ADDQ         $0x00000200, R10
-	ADDQ         $0x00000100, R11
-	ADDQ         $0x00000040, R12
+	ADDQ         $0x00000340, R10
 	ADDQ         $0x00000100, AX
 	ADDQ         $0x00000200, CX
 	ADDQ         $0x00000004, DX
@@ -19654,12 +19626,10 @@ back7:
 	VPXOR        Y13, Y13, Y13
 	LEAQ         1024(AX), R8
 	MOVQ         $0x00000004, R9
-	LEAQ         32(BX), R10
-	LEAQ         2080(BX), R11
-	LEAQ         3080(BX), R12
+	LEAQ         (BX), R10
 
 loop8:
-	VPMOVSXBD    (R12), Y5
+	VPMOVSXBD    776(R10), Y5
 	VPBROADCASTD (R8), Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y10, Y10
@@ -19678,8 +19648,8 @@ loop8:
 back9:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
-	VPAND        (R10), Y3, Y0
-	VMOVDQU      (R11), Y2
+	VPAND        32(R10), Y3, Y0
+	VMOVDQU      544(R10), Y2
 	VPSLLW       $0x04, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
@@ -19691,8 +19661,8 @@ back9:
 	VPMADDUBSW   Y1, Y0, Y8
 	VPBROADCASTD 12(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y9
-	VPAND        64(R10), Y3, Y0
-	VMOVDQU      64(R11), Y2
+	VPAND        96(R10), Y3, Y0
+	VMOVDQU      608(R10), Y2
 	VPSLLW       $0x04, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
@@ -19716,8 +19686,8 @@ back9:
 	VPADDD       Y8, Y12, Y12
 	VPMADDWD     Y5, Y9, Y9
 	VPADDD       Y9, Y13, Y13
-	VPAND        128(R10), Y3, Y0
-	VMOVDQU      128(R11), Y2
+	VPAND        160(R10), Y3, Y0
+	VMOVDQU      672(R10), Y2
 	VPSLLW       $0x04, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
@@ -19729,8 +19699,8 @@ back9:
 	VPMADDUBSW   Y1, Y0, Y8
 	VPBROADCASTD 44(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y9
-	VPAND        192(R10), Y3, Y0
-	VMOVDQU      192(R11), Y2
+	VPAND        224(R10), Y3, Y0
+	VMOVDQU      736(R10), Y2
 	VPSLLW       $0x04, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
@@ -19754,7 +19724,7 @@ back9:
 	VPADDD       Y8, Y12, Y12
 	VPMADDWD     Y5, Y9, Y9
 	VPADDD       Y9, Y13, Y13
-	VPMOVSXBD    16(R12), Y5
+	VPMOVSXBD    792(R10), Y5
 	VPBROADCASTD 16(R8), Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y10, Y10
@@ -19773,8 +19743,8 @@ back9:
 back10:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
-	VPAND        256(R10), Y3, Y0
-	VMOVDQU      (R11), Y2
+	VPAND        288(R10), Y3, Y0
+	VMOVDQU      544(R10), Y2
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
@@ -19786,8 +19756,8 @@ back10:
 	VPMADDUBSW   Y1, Y0, Y8
 	VPBROADCASTD 76(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y9
-	VPAND        320(R10), Y3, Y0
-	VMOVDQU      64(R11), Y2
+	VPAND        352(R10), Y3, Y0
+	VMOVDQU      608(R10), Y2
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
@@ -19811,8 +19781,8 @@ back10:
 	VPADDD       Y8, Y12, Y12
 	VPMADDWD     Y5, Y9, Y9
 	VPADDD       Y9, Y13, Y13
-	VPAND        384(R10), Y3, Y0
-	VMOVDQU      128(R11), Y2
+	VPAND        416(R10), Y3, Y0
+	VMOVDQU      672(R10), Y2
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
@@ -19824,8 +19794,8 @@ back10:
 	VPMADDUBSW   Y1, Y0, Y8
 	VPBROADCASTD 108(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y9
-	VPAND        448(R10), Y3, Y0
-	VMOVDQU      192(R11), Y2
+	VPAND        480(R10), Y3, Y0
+	VMOVDQU      736(R10), Y2
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
@@ -19849,7 +19819,7 @@ back10:
 	VPADDD       Y8, Y12, Y12
 	VPMADDWD     Y5, Y9, Y9
 	VPADDD       Y9, Y13, Y13
-	VPMOVSXBD    32(R12), Y5
+	VPMOVSXBD    808(R10), Y5
 	VPBROADCASTD 32(R8), Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y10, Y10
@@ -19868,10 +19838,10 @@ back10:
 back11:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
-	VMOVDQU      (R10), Y0
+	VMOVDQU      32(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      (R11), Y2
+	VMOVDQU      544(R10), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	VPBROADCASTD 128(AX), Y1
@@ -19882,10 +19852,10 @@ back11:
 	VPMADDUBSW   Y1, Y0, Y8
 	VPBROADCASTD 140(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y9
-	VMOVDQU      64(R10), Y0
+	VMOVDQU      96(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      64(R11), Y2
+	VMOVDQU      608(R10), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	VPBROADCASTD 144(AX), Y1
@@ -19908,10 +19878,10 @@ back11:
 	VPADDD       Y8, Y12, Y12
 	VPMADDWD     Y5, Y9, Y9
 	VPADDD       Y9, Y13, Y13
-	VMOVDQU      128(R10), Y0
+	VMOVDQU      160(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      128(R11), Y2
+	VMOVDQU      672(R10), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	VPBROADCASTD 160(AX), Y1
@@ -19922,10 +19892,10 @@ back11:
 	VPMADDUBSW   Y1, Y0, Y8
 	VPBROADCASTD 172(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y9
-	VMOVDQU      192(R10), Y0
+	VMOVDQU      224(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      192(R11), Y2
+	VMOVDQU      736(R10), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	VPBROADCASTD 176(AX), Y1
@@ -19948,7 +19918,7 @@ back11:
 	VPADDD       Y8, Y12, Y12
 	VPMADDWD     Y5, Y9, Y9
 	VPADDD       Y9, Y13, Y13
-	VPMOVSXBD    48(R12), Y5
+	VPMOVSXBD    824(R10), Y5
 	VPBROADCASTD 48(R8), Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y10, Y10
@@ -19967,10 +19937,10 @@ back11:
 back12:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
-	VMOVDQU      256(R10), Y0
+	VMOVDQU      288(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      (R11), Y2
+	VMOVDQU      544(R10), Y2
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
@@ -19982,10 +19952,10 @@ back12:
 	VPMADDUBSW   Y1, Y0, Y8
 	VPBROADCASTD 204(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y9
-	VMOVDQU      320(R10), Y0
+	VMOVDQU      352(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      64(R11), Y2
+	VMOVDQU      608(R10), Y2
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
@@ -20009,10 +19979,10 @@ back12:
 	VPADDD       Y8, Y12, Y12
 	VPMADDWD     Y5, Y9, Y9
 	VPADDD       Y9, Y13, Y13
-	VMOVDQU      384(R10), Y0
+	VMOVDQU      416(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      128(R11), Y2
+	VMOVDQU      672(R10), Y2
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
@@ -20024,10 +19994,10 @@ back12:
 	VPMADDUBSW   Y1, Y0, Y8
 	VPBROADCASTD 236(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y9
-	VMOVDQU      448(R10), Y0
+	VMOVDQU      480(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      192(R11), Y2
+	VMOVDQU      736(R10), Y2
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
@@ -20052,9 +20022,7 @@ back12:
 	VPMADDWD     Y5, Y9, Y9
 	VPADDD       Y9, Y13, Y13
 	ADDQ         $0x00000040, R8
-	ADDQ         $0x00000200, R10
-	ADDQ         $0x00000100, R11
-	ADDQ         $0x00000040, R12
+	ADDQ         $0x00000340, R10
 	ADDQ         $0x00000100, AX
 	ADDQ         $0x00000200, CX
 	ADDQ         $0x00000004, DX
@@ -20197,420 +20165,420 @@ plain3_1:
 	RET
 
 large4:
-	MOVWLZX (DX), R13
-	ANDL    $0x00000f0f, R13
+	MOVWLZX (DX), R11
+	ANDL    $0x00000f0f, R11
 
 next4:
-	TZCNTL       R13, R14
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R10, R15
-	VMOVDQU      (R15), Y0
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R10, R13
+	VMOVDQU      (R13), Y0
 	VPSRLW       X1, Y0, Y0
 	VPAND        words0f<>+0(SB), Y0, Y0
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R11, R15
-	VMOVDQU      (R15), Y2
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R10, R13
+	VMOVDQU      512(R13), Y2
 	VPSRLW       X1, Y2, Y2
 	VPAND        words03<>+0(SB), Y2, Y2
 	VPSLLW       $0x04, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	IMUL3Q       $0x00000010, R14, R14
-	ADDQ         CX, R14
+	IMUL3Q       $0x00000010, R12, R12
+	ADDQ         CX, R12
 	VMOVDQU      Y5, Y2
-	VPBROADCASTD (R14), Y1
+	VPBROADCASTD (R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y10, Y10
-	VPBROADCASTD 4(R14), Y1
+	VPBROADCASTD 4(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y11, Y11
-	VPBROADCASTD 8(R14), Y1
+	VPBROADCASTD 8(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y12, Y12
-	VPBROADCASTD 12(R14), Y1
+	VPBROADCASTD 12(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y13, Y13
-	BLSRL        R13, R13
+	BLSRL        R11, R11
 	JNZ          next4
 	JMP          back4
 
 large5:
-	MOVWLZX (DX), R13
-	ANDL    $0x0000f0f0, R13
+	MOVWLZX (DX), R11
+	ANDL    $0x0000f0f0, R11
 
 next5:
-	TZCNTL       R13, R14
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R10, R15
-	VMOVDQU      256(R15), Y0
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R10, R13
+	VMOVDQU      256(R13), Y0
 	VPSRLW       X1, Y0, Y0
 	VPAND        words0f<>+0(SB), Y0, Y0
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	ADDL         $0x02, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R11, R15
-	VMOVDQU      (R15), Y2
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x02, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R10, R13
+	VMOVDQU      512(R13), Y2
 	VPSRLW       X1, Y2, Y2
 	VPAND        words03<>+0(SB), Y2, Y2
 	VPSLLW       $0x04, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	IMUL3Q       $0x00000010, R14, R14
-	ADDQ         CX, R14
+	IMUL3Q       $0x00000010, R12, R12
+	ADDQ         CX, R12
 	VMOVDQU      Y5, Y2
-	VPBROADCASTD (R14), Y1
+	VPBROADCASTD (R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y10, Y10
-	VPBROADCASTD 4(R14), Y1
+	VPBROADCASTD 4(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y11, Y11
-	VPBROADCASTD 8(R14), Y1
+	VPBROADCASTD 8(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y12, Y12
-	VPBROADCASTD 12(R14), Y1
+	VPBROADCASTD 12(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y13, Y13
-	BLSRL        R13, R13
+	BLSRL        R11, R11
 	JNZ          next5
 	JMP          back5
 
 large6:
-	MOVWLZX 2(DX), R13
-	ANDL    $0x00000f0f, R13
+	MOVWLZX 2(DX), R11
+	ANDL    $0x00000f0f, R11
 
 next6:
-	TZCNTL       R13, R14
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	ADDL         $0x04, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R10, R15
-	VMOVDQU      (R15), Y0
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x04, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R10, R13
+	VMOVDQU      (R13), Y0
 	VPSRLW       X1, Y0, Y0
 	VPAND        words0f<>+0(SB), Y0, Y0
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	ADDL         $0x04, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R11, R15
-	VMOVDQU      (R15), Y2
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x04, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R10, R13
+	VMOVDQU      512(R13), Y2
 	VPSRLW       X1, Y2, Y2
 	VPAND        words03<>+0(SB), Y2, Y2
 	VPSLLW       $0x04, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	IMUL3Q       $0x00000010, R14, R14
-	ADDQ         CX, R14
+	IMUL3Q       $0x00000010, R12, R12
+	ADDQ         CX, R12
 	VMOVDQU      Y5, Y2
-	VPBROADCASTD 256(R14), Y1
+	VPBROADCASTD 256(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y10, Y10
-	VPBROADCASTD 260(R14), Y1
+	VPBROADCASTD 260(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y11, Y11
-	VPBROADCASTD 264(R14), Y1
+	VPBROADCASTD 264(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y12, Y12
-	VPBROADCASTD 268(R14), Y1
+	VPBROADCASTD 268(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y13, Y13
-	BLSRL        R13, R13
+	BLSRL        R11, R11
 	JNZ          next6
 	JMP          back6
 
 large7:
-	MOVWLZX 2(DX), R13
-	ANDL    $0x0000f0f0, R13
+	MOVWLZX 2(DX), R11
+	ANDL    $0x0000f0f0, R11
 
 next7:
-	TZCNTL       R13, R14
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	ADDL         $0x04, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R10, R15
-	VMOVDQU      256(R15), Y0
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x04, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R10, R13
+	VMOVDQU      256(R13), Y0
 	VPSRLW       X1, Y0, Y0
 	VPAND        words0f<>+0(SB), Y0, Y0
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	ADDL         $0x06, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R11, R15
-	VMOVDQU      (R15), Y2
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x06, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R10, R13
+	VMOVDQU      512(R13), Y2
 	VPSRLW       X1, Y2, Y2
 	VPAND        words03<>+0(SB), Y2, Y2
 	VPSLLW       $0x04, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	IMUL3Q       $0x00000010, R14, R14
-	ADDQ         CX, R14
+	IMUL3Q       $0x00000010, R12, R12
+	ADDQ         CX, R12
 	VMOVDQU      Y5, Y2
-	VPBROADCASTD 256(R14), Y1
+	VPBROADCASTD 256(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y10, Y10
-	VPBROADCASTD 260(R14), Y1
+	VPBROADCASTD 260(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y11, Y11
-	VPBROADCASTD 264(R14), Y1
+	VPBROADCASTD 264(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y12, Y12
-	VPBROADCASTD 268(R14), Y1
+	VPBROADCASTD 268(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y13, Y13
-	BLSRL        R13, R13
+	BLSRL        R11, R11
 	JNZ          next7
 	JMP          back7
 
 large9:
-	MOVWLZX (DX), R13
-	ANDL    $0x00000f0f, R13
+	MOVWLZX (DX), R11
+	ANDL    $0x00000f0f, R11
 
 next9:
-	TZCNTL       R13, R14
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R10, R15
-	VMOVDQU      (R15), Y0
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R10, R13
+	VMOVDQU      32(R13), Y0
 	VPSRLW       X1, Y0, Y0
 	VPAND        words0f<>+0(SB), Y0, Y0
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R11, R15
-	VMOVDQU      (R15), Y2
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R10, R13
+	VMOVDQU      544(R13), Y2
 	VPSRLW       X1, Y2, Y2
 	VPAND        words03<>+0(SB), Y2, Y2
 	VPSLLW       $0x04, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	IMUL3Q       $0x00000010, R14, R14
-	ADDQ         CX, R14
+	IMUL3Q       $0x00000010, R12, R12
+	ADDQ         CX, R12
 	VMOVDQU      Y5, Y2
-	VPBROADCASTD (R14), Y1
+	VPBROADCASTD (R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y10, Y10
-	VPBROADCASTD 4(R14), Y1
+	VPBROADCASTD 4(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y11, Y11
-	VPBROADCASTD 8(R14), Y1
+	VPBROADCASTD 8(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y12, Y12
-	VPBROADCASTD 12(R14), Y1
+	VPBROADCASTD 12(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y13, Y13
-	BLSRL        R13, R13
+	BLSRL        R11, R11
 	JNZ          next9
 	JMP          back9
 
 large10:
-	MOVWLZX (DX), R13
-	ANDL    $0x0000f0f0, R13
+	MOVWLZX (DX), R11
+	ANDL    $0x0000f0f0, R11
 
 next10:
-	TZCNTL       R13, R14
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R10, R15
-	VMOVDQU      256(R15), Y0
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R10, R13
+	VMOVDQU      288(R13), Y0
 	VPSRLW       X1, Y0, Y0
 	VPAND        words0f<>+0(SB), Y0, Y0
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	ADDL         $0x02, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R11, R15
-	VMOVDQU      (R15), Y2
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x02, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R10, R13
+	VMOVDQU      544(R13), Y2
 	VPSRLW       X1, Y2, Y2
 	VPAND        words03<>+0(SB), Y2, Y2
 	VPSLLW       $0x04, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	IMUL3Q       $0x00000010, R14, R14
-	ADDQ         CX, R14
+	IMUL3Q       $0x00000010, R12, R12
+	ADDQ         CX, R12
 	VMOVDQU      Y5, Y2
-	VPBROADCASTD (R14), Y1
+	VPBROADCASTD (R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y10, Y10
-	VPBROADCASTD 4(R14), Y1
+	VPBROADCASTD 4(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y11, Y11
-	VPBROADCASTD 8(R14), Y1
+	VPBROADCASTD 8(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y12, Y12
-	VPBROADCASTD 12(R14), Y1
+	VPBROADCASTD 12(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y13, Y13
-	BLSRL        R13, R13
+	BLSRL        R11, R11
 	JNZ          next10
 	JMP          back10
 
 large11:
-	MOVWLZX 2(DX), R13
-	ANDL    $0x00000f0f, R13
+	MOVWLZX 2(DX), R11
+	ANDL    $0x00000f0f, R11
 
 next11:
-	TZCNTL       R13, R14
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	ADDL         $0x04, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R10, R15
-	VMOVDQU      (R15), Y0
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x04, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R10, R13
+	VMOVDQU      32(R13), Y0
 	VPSRLW       X1, Y0, Y0
 	VPAND        words0f<>+0(SB), Y0, Y0
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	ADDL         $0x04, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R11, R15
-	VMOVDQU      (R15), Y2
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x04, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R10, R13
+	VMOVDQU      544(R13), Y2
 	VPSRLW       X1, Y2, Y2
 	VPAND        words03<>+0(SB), Y2, Y2
 	VPSLLW       $0x04, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	IMUL3Q       $0x00000010, R14, R14
-	ADDQ         CX, R14
+	IMUL3Q       $0x00000010, R12, R12
+	ADDQ         CX, R12
 	VMOVDQU      Y5, Y2
-	VPBROADCASTD 256(R14), Y1
+	VPBROADCASTD 256(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y10, Y10
-	VPBROADCASTD 260(R14), Y1
+	VPBROADCASTD 260(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y11, Y11
-	VPBROADCASTD 264(R14), Y1
+	VPBROADCASTD 264(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y12, Y12
-	VPBROADCASTD 268(R14), Y1
+	VPBROADCASTD 268(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y13, Y13
-	BLSRL        R13, R13
+	BLSRL        R11, R11
 	JNZ          next11
 	JMP          back11
 
 large12:
-	MOVWLZX 2(DX), R13
-	ANDL    $0x0000f0f0, R13
+	MOVWLZX 2(DX), R11
+	ANDL    $0x0000f0f0, R11
 
 next12:
-	TZCNTL       R13, R14
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	ADDL         $0x04, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R10, R15
-	VMOVDQU      256(R15), Y0
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x04, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R10, R13
+	VMOVDQU      288(R13), Y0
 	VPSRLW       X1, Y0, Y0
 	VPAND        words0f<>+0(SB), Y0, Y0
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	ADDL         $0x06, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R11, R15
-	VMOVDQU      (R15), Y2
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x06, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R10, R13
+	VMOVDQU      544(R13), Y2
 	VPSRLW       X1, Y2, Y2
 	VPAND        words03<>+0(SB), Y2, Y2
 	VPSLLW       $0x04, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	IMUL3Q       $0x00000010, R14, R14
-	ADDQ         CX, R14
+	IMUL3Q       $0x00000010, R12, R12
+	ADDQ         CX, R12
 	VMOVDQU      Y5, Y2
-	VPBROADCASTD 256(R14), Y1
+	VPBROADCASTD 256(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y10, Y10
-	VPBROADCASTD 260(R14), Y1
+	VPBROADCASTD 260(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y11, Y11
-	VPBROADCASTD 264(R14), Y1
+	VPBROADCASTD 264(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y12, Y12
-	VPBROADCASTD 268(R14), Y1
+	VPBROADCASTD 268(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y13, Y13
-	BLSRL        R13, R13
+	BLSRL        R11, R11
 	JNZ          next12
 	JMP          back12
 

@@ -113,34 +113,34 @@ func expandQ5K(codes, tile []byte) {
 }
 
 // packQ6K: by groups of 64 columns 8 k-quads of pairs of nibbles (low: k-quads
-// 0 to 7, high: 8 to 15); by groups 4 quads of high bits, of which quad i holds
-// those of k-quad 4s+i at bits 2s; scales [16][16]; d [16].
+// 0 to 7, high: 8 to 15), 4 quads of high bits, of which quad i holds those of
+// k-quad 4s+i at bits 2s, and scales [4][16]; behind the groups d [16].
 func packQ6K(tile, src []byte, stride int) {
 	for r := range tileLanes {
 		block := src[r*stride:][:q6kBytes]
 		for half := range 2 {
-			packHalfQ6K(tile[1024*half+4*r:], tile[q6kHigh+512*half+4*r:], block[64*half:], block[128+32*half:])
+			packHalfQ6K(tile[2*q6kGroup*half+4*r:], block[64*half:], block[128+32*half:])
 		}
 		for j, scale := range block[192:208] {
-			tile[q6kScales+16*j+r] = scale
+			tile[scale6(j)+r] = scale
 		}
 	}
 	lanes(tile[q6kFactor:], src, stride, 208)
 }
 
-// packHalfQ6K lays out 128 values of one row: of runs of 32 values, in the file,
-// nibbles of the first and third share 32 bytes, those of the second and fourth
-// share 32 more, and all four share 32 bytes of high bits.
-func packHalfQ6K(codes, bits, nibbles, high []byte) {
+// packHalfQ6K lays out 128 values of one row as two groups: of runs of 32 values, in
+// the file, nibbles of the first and third share 32 bytes, those of the second and
+// fourth share 32 more, and all four share 32 bytes of high bits.
+func packHalfQ6K(groups, nibbles, high []byte) {
 	for q := range 8 {
 		a, b := quad(nibbles, 4*q), quad(nibbles, 32+4*q)
-		putQuad(codes, 64*q, a&low4|b&low4<<4)
-		putQuad(codes, 512+64*q, a>>4&low4|b&^low4)
+		putQuad(groups, 64*q, a&low4|b&low4<<4)
+		putQuad(groups, q6kGroup+64*q, a>>4&low4|b&^low4)
 	}
 	for i := range 4 {
 		a, b := quad(high, 4*i), quad(high, 16+4*i)
-		putQuad(bits, 64*i, a&low2|b&low2<<2|a>>2&low2<<4|b>>2&low2<<6)
-		putQuad(bits, 256+64*i, a>>4&low2|b>>4&low2<<2|a>>6&low2<<4|b>>6&low2<<6)
+		putQuad(groups, q6kHigh+64*i, a&low2|b&low2<<2|a>>2&low2<<4|b>>2&low2<<6)
+		putQuad(groups, q6kGroup+q6kHigh+64*i, a>>4&low2|b>>4&low2<<2|a>>6&low2<<4|b>>6&low2<<6)
 	}
 }
 
@@ -150,7 +150,7 @@ func unpackQ6K(block, tile []byte, lane int) {
 		putCodes6(block, q, tileCodes6(tile, q, lane))
 	}
 	for j := range 16 {
-		block[192+j] = tile[q6kScales+16*j+lane]
+		block[192+j] = tile[scale6(j)+lane]
 	}
 	copy(block[208:210], tile[q6kFactor+2*lane:])
 }
@@ -166,9 +166,13 @@ func expandQ6K(codes, tile []byte) {
 // tileCodes6 reads k-quad q of a lane from a tile.
 func tileCodes6(tile []byte, q, lane int) uint32 {
 	g, s, i := q/16, q%16/4, q%4
-	nibbles := quad(tile, 512*g+64*(q%8)+4*lane) >> (4 * (s / 2)) & low4
-	return nibbles | quad(tile, q6kHigh+256*g+64*i+4*lane)>>(2*s)&low2<<4
+	nibbles := quad(tile, q6kGroup*g+64*(q%8)+4*lane) >> (4 * (s / 2)) & low4
+	return nibbles | quad(tile, q6kGroup*g+q6kHigh+64*i+4*lane)>>(2*s)&low2<<4
 }
+
+// scale6 is where the lanes' scales of 16 values, the j-th of a superblock, begin in
+// a tile.
+func scale6(j int) int { return q6kGroup*(j/4) + q6kScales + 16*(j%4) }
 
 // putCodes6 adds k-quad q of 64 to a row's superblock, cleared before.
 func putCodes6(block []byte, q int, codes uint32) {
