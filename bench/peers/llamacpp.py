@@ -6,11 +6,13 @@
                                               [tokens][vocabulary], at most 64 KiB of the beginning)
     llamacpp.py quality BASE.kld MODEL.gguf   divergence from what weir bench quality --save-all-logits wrote, as JSON
     llamacpp.py speed MODEL.gguf [repacked]   tokens per second of a prompt of 512, and decoding with 1, 4 and 16 sequences of 32, as JSON,
-                                              without and with repacked weights
+                                              without and with repacked weights; REPEAT=1 measures once, not thrice
+    llamacpp.py long MODEL.gguf               a prompt of 8,192 tokens, decoding 16 sequences of that length, and the memory of their cache
+    llamacpp.py serve MODEL.gguf              llama.cpp's server, for 16 clients; prints its address and runs until its input ends
 
 LLAMA_LIB names another build of the library. Structures are those of llama.h of October 2026.
 """
-import importlib.util, json, os, pathlib, statistics, struct, sys, time
+import importlib.util, json, os, pathlib, re, statistics, struct, sys, time
 import numpy as np
 from cffi import FFI
 
@@ -34,6 +36,9 @@ void llama_free(void *); void llama_model_free(void *);
 void *llama_get_memory(void *); void llama_memory_clear(void *, bool);
 llama_batch llama_batch_init(int32_t, int32_t, int32_t);
 int32_t llama_decode(void *, llama_batch);
+size_t llama_state_seq_get_size(void *, int32_t);
+size_t llama_state_seq_get_data(void *, uint8_t *, size_t, int32_t);
+size_t llama_state_seq_set_data(void *, const uint8_t *, size_t, int32_t);
 float *llama_get_logits_ith(void *, int32_t);
 void *llama_model_get_vocab(void *); int32_t llama_vocab_n_tokens(void *);
 typedef void (*log_callback)(int, const char *, void *); void llama_log_set(log_callback, void *);
@@ -53,7 +58,7 @@ said = []
 
 @ffi.callback("void(int, const char *, void *)")
 def log(level, text, _):
-    if level >= 3:
+    if level >= 3 or b"KV buffer size" in ffi.string(text):
         said.append(ffi.string(text).decode(errors="replace"))
 
 
@@ -64,7 +69,7 @@ llama.llama_backend_init()
 class Model:
     """A model and one context of it. By default it computes in floats as far as the file does, with a float cache."""
 
-    def __init__(self, file, context, batch=None, sequences=1, threads=1, kv=0, repack=False, flash=0):
+    def __init__(self, file, context, batch=None, sequences=1, threads=1, kv=0, repack=False, flash=0, swa_full=True):
         p = llama.llama_model_default_params()
         p.n_gpu_layers, p.use_extra_bufts = 0, repack
         self.model = llama.llama_model_load_from_file(str(file).encode(), p)
@@ -75,7 +80,7 @@ class Model:
         c.n_batch = c.n_ubatch = self.step = batch or context
         c.n_threads = c.n_threads_batch = threads
         c.type_k = c.type_v = kv
-        c.kv_unified = sequences > 1
+        c.kv_unified, c.swa_full = False, swa_full  # sequences have memory of their own, as where a server is told how many
         self.context = llama.llama_init_from_model(self.model, c)
         if self.context == ffi.NULL:
             sys.exit(f"{file}: {' '.join(said[-3:])}")
@@ -144,9 +149,9 @@ def quality(base, file):
 
 
 def speed(file, repack):
-    """Each figure is the median of three."""
-    r, result = np.random.default_rng(1), {}
-    m = Model(file, 16 * 96 + 640, batch=512, sequences=16, threads=os.cpu_count(), kv=1, repack=repack, flash=-1)
+    """Each figure is the median of REPEAT, three by default."""
+    r, result, repeat = np.random.default_rng(1), {}, int(os.environ.get("REPEAT", 3))
+    m = Model(file, 16 * 640, batch=512, sequences=16, threads=os.cpu_count(), kv=1, repack=repack, flash=-1)
     draw = lambda n: [int(t) for t in r.integers(1000, 20000, n)]
 
     def rate(tokens, work):
@@ -165,16 +170,55 @@ def speed(file, repack):
             for s in range(n):
                 m.row(s)
 
-    prompt(draw(512))
-    result["prompt_512"] = statistics.median(rate(512, lambda: prompt(draw(512))) for _ in range(3))
+    prompt(draw(512 if repeat > 1 else 64))
+    result["prompt_512"] = statistics.median(rate(512, lambda: prompt(draw(512))) for _ in range(repeat))
     for n, count in ((1, 16), (4, 8), (16, 8)):
         m.clear()
         for s in range(n):
             m.decode([(t, i, s, i == 31) for i, t in enumerate(draw(32))])
         steps(n, 32, 1)
-        result[f"decode_{n}"] = statistics.median(rate(n * count, lambda: steps(n, 33 + k * count, count)) for k in range(3))
+        result[f"decode_{n}"] = statistics.median(rate(n * count, lambda: steps(n, 33 + k * count, count)) for k in range(repeat))
     m.close()
     return result
+
+
+def long(file, length=8192, sequences=16, steps=24):
+    """Windows keep what they see, as in llama.cpp's server. One sequence is read, and its state copied to the others."""
+    m = Model(file, sequences * (length + 64), batch=512, sequences=sequences, threads=os.cpu_count(), kv=1, repack=True, flash=-1, swa_full=False)
+    cache = sum(float(x) for x in re.findall(r"KV buffer size = +([0-9.]+) MiB", " ".join(said)))
+    text = [int(t) for t in np.random.default_rng(2).integers(1000, 20000, length)]
+    began = time.perf_counter()
+    for _ in m.logits(text, length - 1):
+        pass
+    result = {"prompt_8192": length / (time.perf_counter() - began)}
+    state = ffi.new("uint8_t[]", llama.llama_state_seq_get_size(m.context, 0))
+    llama.llama_state_seq_get_data(m.context, state, len(state), 0)
+    for s in range(1, sequences):
+        if not llama.llama_state_seq_set_data(m.context, state, len(state), s):
+            sys.exit(f"state of sequence {s} was not taken: {' '.join(said[-3:])}")
+
+    def step(i):
+        m.decode([(1000 + s, length + i, s, 1) for s in range(sequences)])
+        m.row(sequences - 1)
+
+    step(0)
+    began = time.perf_counter()
+    for i in range(steps):
+        step(1 + i)
+    result["decode_16"] = sequences * steps / (time.perf_counter() - began)
+    return result | {"cache": cache * 2**20}
+
+
+def serve(file):
+    import xllamacpp
+    p = xllamacpp.CommonParams()
+    p.model.path, p.n_ctx, p.n_parallel, p.n_batch, p.n_ubatch, p.port = file, 16 * 512, 16, 512, 512, 0
+    p.cpuparams.n_threads = p.cpuparams_batch.n_threads = os.cpu_count()
+    p.warmup, p.endpoint_metrics = True, False
+    server = xllamacpp.Server(p)
+    print(server.listening_address, flush=True)
+    sys.stdin.read()
+    os._exit(0)
 
 
 if __name__ == "__main__":
@@ -185,5 +229,9 @@ if __name__ == "__main__":
             print(json.dumps(quality(base, file), indent=1))
         case ["speed", file, *repacked]:
             print(json.dumps(speed(file, bool(repacked)), indent=1))
+        case ["long", file]:
+            print(json.dumps(long(file), indent=1))
+        case ["serve", file]:
+            serve(file)
         case _:
             sys.exit(__doc__)

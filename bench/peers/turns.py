@@ -1,0 +1,149 @@
+#!/usr/bin/env python3
+"""weir and llama.cpp by turns on one model: prompts, decoding, 16 clients of their servers.
+
+    turns.py OUT.json MODEL.gguf ROUNDS PART…   parts: steps (a prompt of 512; 1, 4 and 16 sequences), served, long
+
+long reads 16 prompts of 8,192 tokens into weir first, which takes minutes, and measures when the file that WAIT names is there.
+
+Adds to OUT.json what was measured, a list of figures per side. WEIR names weir's binary, LLAMA_LIB a build of llama.cpp for steps, GGML one of ggml
+that is loaded before the wheel's own for its server (a wheel is built for AVX2). llama.cpp's odd rounds have repacked weights, the even ones the file's.
+"""
+import json, os, pathlib, random, re, signal, subprocess, sys, threading, time, urllib.request
+
+PEER = pathlib.Path(__file__).with_name("llamacpp.py")
+WEIR = os.environ.get("WEIR", "weir")
+
+
+def weir_steps(file):
+    def rows(*args):
+        out = subprocess.run([WEIR, "bench", *args, "-m", file, "-o", "json"], check=True, capture_output=True).stdout
+        return {r["name"]: r["value"] for r in json.loads(out)["rows"]}
+
+    engine = rows("engine", "-p", "512", "-n", "0", "-r", "1")
+    batched = rows("batched", "--npp", "32", "--ntg", "16", "--npl", "1,4,16")
+    return {"prompt_512": engine["pp512"]} | {f"decode_{n}": batched[f"npp32 ntg16 npl{n} S_TG"] for n in (1, 4, 16)}
+
+
+def llama_steps(file, repack):
+    env = os.environ | {"REPEAT": "1"}
+    return json.loads(subprocess.run([sys.executable, PEER, "speed", file, *["repacked"] * repack], check=True, capture_output=True, env=env).stdout)
+
+
+def served(command, env, address):
+    """Output tokens per second of 16 clients, each with a prompt of 32 words and 32 tokens after it, twice; and the first choices after a text."""
+    server = subprocess.Popen(command, env=os.environ | env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        base = address(server)
+        body = {"prompt": "The capital of France is the city where many people", "max_tokens": 1, "temperature": 0, "logprobs": 5}
+        ask = urllib.request.Request(base + "/v1/completions", json.dumps(body).encode(), {"Content-Type": "application/json"})
+        first = json.load(urllib.request.urlopen(ask))["choices"][0]
+        name = f"/tmp/turns-{os.getpid()}.json"
+        subprocess.run([WEIR, "bench", "serve", "--base-url", base, "--max-concurrency", "16", "--num-prompts", "32", "--random-input-len", "32",
+                        "--random-output-len", "32", "--temperature", "0", "--save-result", "--result-filename", name, "--disable-progress"],
+                       check=True, capture_output=True)
+        r = json.loads(pathlib.Path(name).read_text())
+        if r["failed"] or r["total_output_tokens"] != 32 * 32:
+            print("answers:", r["completed"], r["total_output_tokens"], r.get("failures"), file=sys.stderr)
+        return {"served_16": r["output_throughput"]}, first
+    finally:
+        server.stdin.close()
+        server.terminate()
+        server.wait()
+
+
+def stream(base, prompt, tokens, times):
+    """Asks for so many tokens and notes when each came."""
+    body = {"prompt": prompt, "max_tokens": tokens, "min_tokens": tokens, "temperature": 0, "ignore_eos": True, "stream": True}
+    ask = urllib.request.Request(base + "/v1/completions", json.dumps(body).encode(), {"Content-Type": "application/json"})
+    with urllib.request.urlopen(ask) as answer:
+        for line in answer:
+            if b'"finish_reason"' in line:
+                times.append(time.perf_counter())
+
+
+def together(base, prompts, tokens):
+    times = [[] for _ in prompts]
+    threads = [threading.Thread(target=stream, args=(base, p, tokens, t)) for p, t in zip(prompts, times)]
+    for t in threads:
+        t.start()
+    return threads, times
+
+
+def weir_long(file, cache=3 << 30, length=8192, sequences=16):
+    """Decoding where all sequences run, and the cache's memory meanwhile: prompts come from the prefix cache, which lacks the last block of each."""
+    admin = "127.0.0.1:18472"
+    server = subprocess.Popen([WEIR, "serve", file, "--port", "18471", "--admin-address", admin, "--max-model-len", str(length + 128),
+                               "--kv-cache-memory-bytes", str(cache)], stderr=subprocess.DEVNULL)
+    try:
+        base, r = weir_address(server), random.Random(3)
+        prompts = [[r.randrange(1000, 20000) for _ in range(length)] for _ in range(sequences)]
+        for prompt in prompts:
+            stream(base, prompt, 1, [])
+        print(time.strftime("%H:%M:%S"), "read", flush=True)
+        while "WAIT" in os.environ and not os.path.exists(os.environ["WAIT"]):
+            time.sleep(1)
+        threads, times = together(base, prompts, 64)
+        while min(map(len, times)) < 16:
+            time.sleep(0.05)
+        metrics = urllib.request.urlopen(f"http://{admin}/metrics").read().decode()
+        for t in threads:
+            t.join()
+        start, end = max(t[0] for t in times), min(t[-1] for t in times)
+        count = sum(start < x <= end for t in times for x in t)
+        usage = float(re.search(r"^vllm:kv_cache_usage_perc(?:{.*})? (\S+)", metrics, re.M)[1])
+        return {"decode_16": count / (end - start), "cache": usage * cache, "counted": count}
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def long(file):
+    figures = weir_long(file)
+    out = subprocess.run([WEIR, "bench", "engine", "-m", file, "-p", "8192", "-n", "0", "-r", "1", "--no-warmup", "-o", "json"], check=True, capture_output=True)
+    figures["prompt_8192"] = json.loads(out.stdout)["rows"][0]["value"]
+    return figures
+
+
+def weir_address(_):
+    base = "http://127.0.0.1:18471"
+    for _ in range(1200):
+        try:
+            urllib.request.urlopen(base + "/health").close()
+            return base
+        except OSError:
+            time.sleep(0.1)
+    sys.exit("weir does not become ready")
+
+
+def main(out, file, rounds, parts):
+    out = pathlib.Path(out)
+    result = json.loads(out.read_text()) if out.exists() else {"weir": {}, "llama.cpp": {}}
+
+    def add(side, figures):
+        for name, value in figures.items():
+            result[side].setdefault(name, []).append(value)
+        out.write_text(json.dumps(result, indent=1))
+        print(time.strftime("%H:%M:%S"), side, {k: round(v, 1) for k, v in figures.items()}, flush=True)
+
+    if "long" in parts:
+        add("weir", long(file))
+        add("llama.cpp", json.loads(subprocess.run([sys.executable, PEER, "long", file], check=True, capture_output=True).stdout))
+    for i in range(rounds):
+        if "steps" in parts:
+            add("weir", weir_steps(file))
+            add("llama.cpp", llama_steps(file, i % 2 == 0))
+        if "served" in parts:
+            figures, first = served([WEIR, "serve", file, "--port", "18471", "--admin-address", "off", "--max-model-len", "512"], {}, weir_address)
+            add("weir", figures)
+            preload = {"LD_PRELOAD": os.environ["GGML"]} if "GGML" in os.environ else {}
+            figures, second = served([sys.executable, PEER, "serve", file], preload | {"LLAMA_LIB": ""}, lambda s: s.stdout.readline().strip())
+            add("llama.cpp", figures)
+            result["first choices"] = [first.get("logprobs"), second.get("logprobs")]
+            out.write_text(json.dumps(result, indent=1))
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 5 or set(sys.argv[4:]) - {"steps", "served", "long"}:
+        sys.exit(__doc__)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))  # ends what it has started, too
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4:])
