@@ -16,7 +16,7 @@ WEIR = os.environ.get("WEIR", "weir")
 
 def weir_steps(file):
     def rows(*args):
-        out = subprocess.run([WEIR, "bench", *args, "-m", file, "-o", "json"], check=True, capture_output=True).stdout
+        out = subprocess.run([WEIR, "bench", *args, "-m", file, "--kv-cache-memory-bytes", "1GiB", "-o", "json"], check=True, capture_output=True).stdout
         return {r["name"]: r["value"] for r in json.loads(out)["rows"]}
 
     engine = rows("engine", "-p", "512", "-n", "0", "-r", "1")
@@ -97,11 +97,10 @@ def weir_long(file, cache=3 << 30, length=8192, sequences=16):
         server.wait()
 
 
-def long(file):
-    figures = weir_long(file)
-    out = subprocess.run([WEIR, "bench", "engine", "-m", file, "-p", "8192", "-n", "0", "-r", "1", "--no-warmup", "-o", "json"], check=True, capture_output=True)
-    figures["prompt_8192"] = json.loads(out.stdout)["rows"][0]["value"]
-    return figures
+def weir_prompt(file):
+    out = subprocess.run([WEIR, "bench", "engine", "-m", file, "-p", "8192", "-n", "0", "-r", "1", "--no-warmup", "--kv-cache-memory-bytes", "1GiB", "-o",
+                          "json"], check=True, capture_output=True)
+    return {"prompt_8192": json.loads(out.stdout)["rows"][0]["value"]}
 
 
 def weir_address(_):
@@ -126,7 +125,8 @@ def main(out, file, rounds, parts):
         print(time.strftime("%H:%M:%S"), side, {k: round(v, 1) for k, v in figures.items()}, flush=True)
 
     if "long" in parts:
-        add("weir", long(file))
+        add("weir", weir_prompt(file))
+        add("weir", weir_long(file))
         add("llama.cpp", json.loads(subprocess.run([sys.executable, PEER, "long", file], check=True, capture_output=True).stdout))
     for i in range(rounds):
         if "steps" in parts:
