@@ -14,6 +14,7 @@ import (
 
 	"weir/bench"
 	"weir/configs"
+	"weir/engine/llm"
 	"weir/internal/console"
 	"weir/internal/server/local"
 )
@@ -65,7 +66,7 @@ func need(c *configs.Config, length, sequences int) {
 	}
 }
 
-// open loads the model. blocks is the size of its cache where none was given.
+// open loads the model. blocks is the size of its cache where none was given, of each block table.
 func (s *subject) open(c configs.Config, blocks int) (*bench.Rig, error) {
 	f, err := local.Open(c.Model.Path)
 	if err != nil {
@@ -78,7 +79,13 @@ func (s *subject) open(c configs.Config, blocks int) (*bench.Rig, error) {
 	}
 	opts.Sample = local.SampleOf(f)
 	if opts.KVBytes == 0 {
-		opts.KVBlocks = blocks
+		const plenty = 1 << 20 // nothing is taken of it
+		opts.KVBlocks = plenty
+		info, err := llm.Describe(f, opts)
+		if err != nil {
+			return nil, local.LoadError(c.Model, err)
+		}
+		opts.KVBlocks = blocks * info.KVTables()
 	}
 	errs, name := s.cmd.ErrOrStderr(), console.Printable(c.Model.Name())
 	if w := local.PrepareThreads(c); w != "" {

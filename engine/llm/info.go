@@ -66,6 +66,9 @@ type LayerWindow struct {
 	QueryValues int // of a row, in these layers
 }
 
+// KVTables is how many block tables a sequence has in the KV cache: one, or more where layers differ in what they keep.
+func (i *Info) KVTables() int { return max(len(i.kv.Tables), 1) }
+
 // KVSequenceBytes is the memory that the KV cache takes for a sequence of so many tokens: layers with windows keep what those see.
 func (i *Info) KVSequenceBytes(tokens int) int64 {
 	if len(i.kv.Tables) == 0 || i.kv.plain() {
