@@ -14,7 +14,8 @@ import (
 // try computes one token with the whole model and refuses what gives no finite
 // logits: a weight that is NaN or infinite would fail every request. The KV cache
 // holds nothing before, and its blocks count as free afterwards.
-func (m *model) try(c *kernel.CPU, kv *attend.Pages, blockTokens int, stopped func() error) error {
+func (m *model) try(c *kernel.CPU, kv *attend.Pages, blockTokens int, stopped func() error) (err error) {
+	defer recoverTable(&err)
 	var b batch
 	tables := make([][]kvcache.BlockID, len(m.cacheShape.Tables))
 	for i := range tables {

@@ -143,6 +143,41 @@ func TestInputsAreReadFromTheFile(t *testing.T) {
 	compareLogits(t, m, readTokens(t, decoders), readFloats(t, filepath.Join(decoders, "gemma4-small.logits")))
 }
 
+// A file that becomes shorter is an error of what runs the model outside of an engine, not the end of the process.
+func TestATableThatCanNotBeReadIsAnError(t *testing.T) {
+	raw, err := os.ReadFile(filepath.Join(decoders, "gemma4-small.gguf"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "model.gguf")
+	if err := os.WriteFile(path, raw, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := gguf.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	s, err := OpenScorer(f, Options{MaxModelLen: 64}, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	yield := func(int, []float32) {}
+	if err := s.Score([]int32{1, 2, 3}, 0, yield); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(path, 4096); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Score([]int32{1, 2, 3}, 0, yield); !errors.Is(err, gguf.ErrTruncated) {
+		t.Errorf("scoring: %v", err)
+	}
+	if err := s.model.try(s.cpu, s.kv, s.shape.blockTokens(), s.stopped); !errors.Is(err, gguf.ErrTruncated) {
+		t.Errorf("the first token: %v", err)
+	}
+}
+
 // A token that the file suppresses is never sampled, whatever its logit.
 func TestSuppressedTokensAreNeverSampled(t *testing.T) {
 	sampled := func(suppressed ...int32) []int32 {

@@ -109,7 +109,21 @@ func (b *batch) makeInputs(m *model, c *kernel.CPU) {
 	j.begin(m, b, c)
 	c.Run(j, rows, 1)
 	if err := j.fault.Load(); err != nil {
-		panic(fmt.Errorf("the model's file: %w", *err)) // the step's requests fail
+		panic(tableFault{fmt.Errorf("the model's file: %w", *err)}) // the loop recovers it: the step's requests fail
+	}
+}
+
+// tableFault is the panic of a forward pass whose rows of the table can not be read.
+type tableFault struct{ error }
+
+// recoverTable makes a tableFault the error of a function that runs the model outside of an engine's loop, and defers this.
+func recoverTable(err *error) {
+	switch v := recover().(type) {
+	case nil:
+	case tableFault:
+		*err = v.error
+	default:
+		panic(v)
 	}
 }
 

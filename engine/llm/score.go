@@ -74,7 +74,8 @@ func (s *Scorer) Vocabulary() int { return s.model.vocab }
 
 // Score calls yield for each position of a text from the given one on, with the logits
 // of the token that follows the position, [Vocabulary]. yield must keep no reference.
-func (s *Scorer) Score(tokens []int32, from int, yield func(position int, logits []float32)) error {
+func (s *Scorer) Score(tokens []int32, from int, yield func(position int, logits []float32)) (err error) {
+	defer recoverTable(&err)
 	if len(tokens) == 0 || len(tokens) > s.MaxTokens() {
 		return fmt.Errorf("a text of %d tokens; the scorer takes 1 to %d", len(tokens), s.MaxTokens())
 	}
