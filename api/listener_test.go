@@ -93,11 +93,13 @@ func TestPausingAcceptEndsAtClose(t *testing.T) {
 	for range cap(f.errs) {
 		f.errs <- syscall.EMFILE
 	}
-	l := newListener(f, DefaultConfig(), &memory.Budget{})
+	config, pauses := DefaultConfig(), make(chan time.Duration, 1)
+	config.Hooks.OnAcceptError = func(_ error, pause time.Duration) { pauses <- pause }
+	l := newListener(f, config, &memory.Budget{})
 	l.pause = time.Minute
 	done := make(chan error, 1)
 	go func() { _, err := l.Accept(); done <- err }()
-	time.Sleep(20 * time.Millisecond)
+	waitFor(t, pauses, "a pause")
 	_ = l.Close()
 	select {
 	case err := <-done:
@@ -138,7 +140,7 @@ func TestSurplusConnectionsAreTurnedAway(t *testing.T) {
 	for range busy {
 		waitFor(t, entered, "a request")
 	}
-	time.Sleep(leastRest + 100*time.Millisecond) // however long they take, requests are not evicted
+	restLonger(t, s, 0) // however long they take, requests are not evicted
 	told := 0
 	for range 3 * config.SurplusConnections {
 		c := dial(t, addr)
@@ -165,6 +167,35 @@ func TestSurplusConnectionsAreTurnedAway(t *testing.T) {
 	expectBody(t, bufio.NewReader(c), "/free")
 }
 
+// restLonger has all connections of a server have rested for leastRest longer, once count of them rest.
+func restLonger(t *testing.T, s *Server, count int) {
+	t.Helper()
+	for end := time.Now().Add(patience); !s.ageResting(count); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("of %d connections other than %d rest", s.Stats().Connections, count)
+		}
+	}
+}
+
+// ageResting is false where other than count connections rest.
+func (s *Server) ageResting(count int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.listeners) == 0 {
+		return false
+	}
+	l := s.listeners[0]
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.idle.Len() != count {
+		return false
+	}
+	for c := range l.open {
+		c.restedAt = c.restedAt.Add(-leastRest)
+	}
+	return true
+}
+
 // Connections that ask for nothing, or take for ever to, keep no client out.
 func TestRestingConnectionsMakePlace(t *testing.T) {
 	t.Parallel()
@@ -176,20 +207,17 @@ func TestRestingConnectionsMakePlace(t *testing.T) {
 	addr, s := serve(t, config, echoPath(t))
 	kept := dial(t, addr)
 	br := bufio.NewReader(kept)
-	for i, request := range []string{"", "GET / HTTP/1.1\r\nHo", "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nx",
-		get("/done")} {
-		c := dial(t, addr)
-		send(t, c, request)
-		c = dial(t, addr)
-		send(t, c, request)
-		if i == 3 {
-			break // these are nine with the kept one
+	for _, request := range []string{"", "GET / HTTP/1.1\r\nHo", "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nx"} {
+		for range 2 {
+			send(t, dial(t, addr), request)
 		}
 	}
-	time.Sleep(leastRest / 2)
+	done := dial(t, addr)
+	send(t, done, get("/done"))
+	expectBody(t, bufio.NewReader(done), "/done")
+	restLonger(t, s, 8)
 	send(t, kept, get("/a")) // and rests for less than the others from here on
 	expectBody(t, br, "/a")
-	time.Sleep(leastRest/2 + 50*time.Millisecond)
 	for range 6 {
 		c := dial(t, addr)
 		send(t, c, get("/new"))
@@ -197,7 +225,7 @@ func TestRestingConnectionsMakePlace(t *testing.T) {
 	}
 	send(t, kept, get("/b"))
 	expectBody(t, br, "/b")
-	if n := s.Stats().Connections; n != 8 || evicted.Load() < 5 || turned.Load() > 1 {
+	if n := s.Stats().Connections; n != 8 || evicted.Load() != 6 || turned.Load() != 0 {
 		t.Errorf("%d connections, %d evicted, %d turned away", n, evicted.Load(), turned.Load())
 	}
 }

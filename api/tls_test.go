@@ -274,10 +274,7 @@ func TestSlowHandshakesMakePlace(t *testing.T) {
 	for range config.MaxConnections {
 		send(t, dial(t, addr), "\x16\x03\x01")
 	}
-	for s.Stats().Connections < config.MaxConnections {
-		time.Sleep(time.Millisecond)
-	}
-	time.Sleep(leastRest + 50*time.Millisecond)
+	restLonger(t, s, config.MaxConnections)
 	for range 5 {
 		res, err := httpsClient(t, ours.client(nil, "", future())).Get("https://" + addr + "/")
 		if err != nil || res.StatusCode != 200 {
@@ -301,10 +298,7 @@ func TestManySlowHandshakesLockNoOneOut(t *testing.T) {
 	for range config.MaxConnections {
 		send(t, dial(t, addr), "\x16\x03\x01")
 	}
-	for s.Stats().Connections < config.MaxConnections {
-		time.Sleep(time.Millisecond)
-	}
-	time.Sleep(leastRest)
+	restLonger(t, s, config.MaxConnections)
 	var slowest atomic.Int64
 	var wait sync.WaitGroup
 	for range 16 {
