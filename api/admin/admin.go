@@ -20,6 +20,7 @@ import (
 	"weir/api/replay"
 	"weir/api/tenant"
 	"weir/api/usage"
+	"weir/api/web"
 	"weir/router"
 	"weir/router/transfer"
 )
@@ -148,6 +149,8 @@ func New(c Config) http.Handler {
 	if c.Reset != nil {
 		mux.HandleFunc("POST "+resetPath, c.reset)
 	}
+	mux.Handle("GET "+web.Console.Path(), web.Console)
+	mux.Handle("GET "+web.Console.Path()+"/", web.Console)
 	mux.HandleFunc("GET /", c.index)
 	return c.guard(mux)
 }
@@ -222,7 +225,7 @@ func (c Config) reset(w http.ResponseWriter, r *http.Request) {
 
 // index lists what there is, as the answer to every other path.
 func (c Config) index(w http.ResponseWriter, r *http.Request) {
-	paths := []string{"/debug/pprof/", "/health", "/metrics", "/ready", "/version"}
+	paths := []string{web.Console.Path() + "/", "/debug/pprof/", "/health", "/metrics", "/ready", "/version"}
 	for _, name := range slices.Sorted(maps.Keys(c.Debug)) {
 		paths = append(paths, "/debug/"+name)
 	}

@@ -38,6 +38,7 @@ func TestRoutes(t *testing.T) {
 		{"GET", "/debug/pprof/cmdline", true, 404, "may hold the API key"},
 		{"GET", "/debug/pprof/goroutine?debug=1", true, 200, "goroutine profile"},
 		{"GET", "/", true, 200, "/debug/engine\n"},
+		{"GET", "/console/", true, 200, "<title>weir console</title>"},
 		{"GET", "/v1/models", true, 404, "/metrics\n"},
 	} {
 		ready = tc.ready

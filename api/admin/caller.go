@@ -10,6 +10,7 @@ import (
 	"weir/api"
 	"weir/api/edge"
 	"weir/api/tenant"
+	"weir/api/web"
 	"weir/router"
 	"weir/router/transfer"
 )
@@ -26,6 +27,9 @@ func refuse(w http.ResponseWriter, e *api.Error) {
 
 // scopeOf is what a path asks of its callers, any of the scopes; 0 is nothing.
 func scopeOf(path string) tenant.Scope {
+	if web.Console.Has(path) { // what it asks for has a scope
+		return 0
+	}
 	switch path {
 	case "/", "/health", "/ready", "/version", transfer.Path: // the last asks for a peer's statement itself
 		return 0

@@ -25,13 +25,12 @@ var zstdEncoder = sync.OnceValue(func() *zstd.Encoder {
 
 var gzipWriters = sync.Pool{New: func() any { return gzip.NewWriter(nil) }}
 
-// Compress replaces the body of a response if that is worth it, and the client takes it.
+// Compress replaces the body of a response if that is worth it, and the client takes it. A body that has a coding keeps it.
 func Compress(ctx *fasthttp.RequestCtx, minBytes int) {
-	body := ctx.Response.Body()
-	if len(body) < minBytes || len(body) == 0 {
+	body, h := ctx.Response.Body(), &ctx.Response.Header
+	if len(body) < minBytes || len(body) == 0 || len(h.ContentEncoding()) > 0 {
 		return
 	}
-	h := &ctx.Response.Header
 	h.Add("Vary", "Accept-Encoding")
 	coding := pickCoding(string(ctx.Request.Header.Peek("Accept-Encoding")))
 	switch coding {

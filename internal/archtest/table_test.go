@@ -67,6 +67,7 @@ var table = []folder{
 		third: []string{fasthttp, compress, grpc, protobuf}},
 	{path: "api/predict/oip", third: []string{grpc, protobuf}},
 	{path: "api/usage"},
+	{path: "api/web", own: []string{"api"}, third: []string{compress}},
 	{path: "api/moderation", own: []string{"internal/jsonfault", "internal/pii"}},
 	{path: "api/conversation"},
 	{path: "api/replay", third: []string{compress, lru}},

@@ -48,6 +48,9 @@ func (w *Watchers) Batches() edge.Hooks {
 	return edge.Hooks{OnResponse: all.OnResponse, OnRefused: all.OnRefused, OnPanic: all.OnPanic}
 }
 
+// Pages are the hooks of pages and their files, which ask for nothing themselves.
+func (w *Watchers) Pages() edge.Hooks { return w.Batches() }
+
 // observers are all that are told of requests of the edge, in the order in which they are told. engine are the hooks of what
 // computes the requests: generationHooks or predictionHooks.
 func (w *Watchers) observers(engine edge.Hooks) []observer {

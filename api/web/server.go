@@ -1,0 +1,122 @@
+package web
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"strings"
+	"sync/atomic"
+
+	"weir/api"
+	"weir/api/edge"
+)
+
+// Config is what a Server is made of.
+type Config struct {
+	Home  edge.Protocol // answers / to clients that are no browsers
+	Hooks edge.Hooks
+}
+
+// Server is the protocol of the playground on the API listener. Callers are not asked who they are: what the page asks for in their
+// name is.
+type Server struct {
+	config   Config
+	draining atomic.Bool
+	home     *route
+	page     *route
+}
+
+var _ edge.Protocol = (*Server)(nil)
+
+// New returns the protocol. It comes before Home in a Mux.
+func New(c Config) *Server {
+	s := &Server{config: c}
+	methods := []string{http.MethodGet}
+	s.home = &route{server: s, Route: edge.Route{Pattern: "/", Methods: methods, Open: true}}
+	s.page = &route{server: s, Route: edge.Route{Pattern: Playground.Path() + "/{file}", Methods: methods, Open: true}}
+	return s
+}
+
+type route struct {
+	edge.Route
+	server *Server
+}
+
+// Find implements edge.Protocol.
+func (s *Server) Find(path string) (edge.Endpoint, edge.Params) {
+	switch {
+	case path == "/":
+		return s.home, edge.Params{}
+	case Playground.Has(path):
+		return s.page, edge.Params{}
+	}
+	return nil, edge.Params{}
+}
+
+// Routes implements edge.Protocol: / is among those of Home.
+func (s *Server) Routes() []*edge.Route { return []*edge.Route{&s.page.Route} }
+
+// Hooks implements edge.Protocol.
+func (s *Server) Hooks() *edge.Hooks { return &s.config.Hooks }
+
+// IsDraining implements edge.Protocol.
+func (s *Server) IsDraining() bool { return s.draining.Load() }
+
+// Drain implements edge.Protocol: a page is sent at once, or not at all.
+func (s *Server) Drain(context.Context) error {
+	s.draining.Store(true)
+	return nil
+}
+
+// About implements edge.Endpoint.
+func (rt *route) About() *edge.Route { return &rt.Route }
+
+// Begin implements edge.Endpoint.
+func (rt *route) Begin(x *edge.Exchange) edge.Call {
+	if rt == rt.server.home && !isBrowser(x.Ctx.Request.Header.Peek("Accept")) {
+		if next, _ := rt.server.config.Home.Find("/"); next != nil {
+			return next.Begin(x)
+		}
+	}
+	return &call{exchange: x, route: rt}
+}
+
+// isBrowser tells by its Accept header who reads HTML. What takes just anything is no browser.
+func isBrowser(accept []byte) bool { return bytes.Contains(accept, []byte("text/html")) }
+
+// call answers one request.
+type call struct {
+	exchange *edge.Exchange
+	route    *route
+}
+
+// Serve implements edge.Call.
+func (c *call) Serve() *api.Error {
+	if c.route.server.IsDraining() {
+		return edge.ShuttingDown()
+	}
+	ctx := c.exchange.Ctx
+	answer := redirect(Playground.name + "/")
+	if c.route == c.route.server.home {
+		ctx.Response.Header.Set("Vary", "Accept")
+	} else {
+		h := &ctx.Request.Header
+		path, _, _ := strings.Cut(string(h.RequestURI()), "?")
+		answer = Playground.Answer(Request{Path: path, AcceptEncoding: string(h.Peek("Accept-Encoding")), IfNoneMatch: string(h.Peek("If-None-Match"))})
+	}
+	for _, field := range answer.Header {
+		ctx.Response.Header.Set(field[0], field[1])
+	}
+	ctx.SetStatusCode(answer.Status)
+	ctx.Response.SetBodyRaw(answer.Body)
+	return nil
+}
+
+// Refuse implements edge.Call.
+func (c *call) Refuse(fault *api.Error) { fault.Write(c.exchange.Ctx) }
+
+// Describe implements edge.Call.
+func (c *call) Describe(*api.Error, *edge.Refusal) {}
+
+// End implements edge.Call.
+func (c *call) End() {}
