@@ -44,6 +44,7 @@ var Refusals = map[string]Refusal{
 	"answer_not_found":            {http.StatusNotFound, TypeInvalidRequest, 0},
 	"schema_mismatch":             {http.StatusConflict, TypeInvalidRequest, 0},
 	"template_error":              {http.StatusBadRequest, TypeInvalidRequest, 0},
+	"thread_unsupported_request":  {http.StatusBadRequest, TypeInvalidRequest, 0},
 	"unknown_parameter":           {http.StatusBadRequest, TypeInvalidRequest, 0},
 	"unsupported_header":          {http.StatusBadRequest, TypeInvalidRequest, 0},
 	"unsupported_parameter":       {http.StatusBadRequest, TypeInvalidRequest, 0},

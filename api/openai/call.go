@@ -95,7 +95,7 @@ func (c *call) name(own string) string {
 
 // body takes the request's JSON object apart. Where it needs a permit the call has one from here on.
 func (c *call) body() (*job.Body, *api.Error) {
-	if err := checkContent(&c.ctx.Request.Header); err != nil {
+	if err := edge.IsJSON(&c.ctx.Request.Header); err != nil {
 		return nil, err
 	}
 	body := c.ctx.PostBody()

@@ -7,7 +7,7 @@ import (
 
 // takeOutcomes takes in what came of an answer: what a rollout compares its versions by, beside what is measured here.
 func takeOutcomes(c *call) *api.Error {
-	if err := checkContent(&c.ctx.Request.Header); err != nil {
+	if err := edge.IsJSON(&c.ctx.Request.Header); err != nil {
 		return err
 	}
 	list, fault := edge.ReadOutcomes(c.ctx.PostBody(), c.caller.Tenant.Name)

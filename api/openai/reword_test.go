@@ -51,6 +51,10 @@ var refusedRewordings = []struct{ path, body, param, code string }{
 	{routeResponses, `{"input":"hi","text":{"format":7}}`, "text.format", "invalid_type"},
 	{routeResponses, `{"input":"hi","text":{"format":{}}}`, "text.format.type", "missing_required_parameter"},
 	{routeResponses, `{"input":"hi","tools":[{"type":"web_search"}]}`, "tools[0].type", "unsupported_parameter"},
+	{routeResponses, `{"input":"hi","tools":[{"type":"bingo"},{"type":"function","name":"f"}]}`, "tools[0].type", "unsupported_parameter"},
+	{routeResponses, `{"input":"hi","tools":[{"type":"mcp"},{"type":"function","name":"a b"}]}`, "tools[1].name", "invalid_value"},
+	{routeResponses, `{"input":"hi","tools":[{"type":"namespace","name":"n","tools":[{"type":"function","name":"a b"}]}]}`, "tools[0].tools[0].name", "invalid_value"},
+	{routeResponses, `{"input":"hi","tools":[{"type":"namespace","name":"n"}]}`, "tools[0].tools", "missing_required_parameter"},
 	{routeResponses, `{"input":"hi","tools":[{"type":"function"}]}`, "tools[0].name", "missing_required_parameter"},
 	{routeResponses, `{"input":"hi","tools":[{"type":"function","name":"a b"}]}`, "tools[0].name", "invalid_value"},
 	{routeResponses, `{"input":"hi","tools":[{"type":"function","name":"f"}],"tool_choice":{"type":"function","name":"g"}}`, "tool_choice.name", "invalid_value"},
@@ -77,9 +81,10 @@ var refusedRewordings = []struct{ path, body, param, code string }{
 	{routeMessages, `{"max_tokens":5,"messages":[{"role":"user","content":"hi"}],"stop_sequences":[""]}`, "stop_sequences[0]", "invalid_value"},
 	{routeMessages, `{"max_tokens":5,"messages":[{"role":"user","content":"hi"}],"thinking":{"type":"deep"}}`, "thinking.type", "invalid_value"},
 	{routeMessages, `{"max_tokens":5,"messages":[{"role":"user","content":"hi"}],"tools":[{"name":"f"}]}`, "tools[0].input_schema", "missing_required_parameter"},
-	{routeMessages, `{"max_tokens":5,"messages":[{"role":"user","content":"hi"}],"tools":[{"type":"bash_20250124","name":"bash"}]}`, "tools[0].type", "unsupported_parameter"},
+	{routeMessages, `{"max_tokens":5,"messages":[{"role":"user","content":"hi"}],"tools":[{"type":"web_search_20250305","name":"web_search"}]}`, "tools[0].type", "unsupported_parameter"},
 	{routeMessages, `{"max_tokens":5,"messages":[{"role":"user","content":"hi"}],"tool_choice":{"type":"all"}}`, "tool_choice.type", "invalid_value"},
 	{routeMessages, `{"max_tokens":5,"messages":[{"role":"user","content":"hi"}],"mcp_servers":[{}]}`, "mcp_servers", "unsupported_parameter"},
+	{routeMessages, `{"max_tokens":5,"messages":[{"role":"user","content":"hi"}],"thread":{"type":"new"}}`, "thread", "thread_unsupported_request"},
 }
 
 // Responses and Messages are refused in the words of their clients, not in those of the

@@ -16,6 +16,10 @@ var messageFaults = map[int]string{
 	http.StatusRequestTimeout: "timeout_error", http.StatusServiceUnavailable: "overloaded_error", StatusOverloaded: "overloaded_error",
 }
 
+// CodeThread refuses a request that belongs to a conversation which the server would keep. Anthropic's clients know it, and send the whole
+// conversation then.
+const CodeThread = "thread_unsupported_request"
+
 // AppendFault appends {"type":"error","error":{type,message},"request_id"}.
 func AppendFault(dst []byte, fault *api.Error, id string) []byte {
 	kind, ok := messageFaults[fault.Status]
@@ -27,7 +31,11 @@ func AppendFault(dst []byte, fault *api.Error, id string) []byte {
 		kind = "invalid_request_error"
 	}
 	dst = append(append(append(dst, `{"type":"error","error":{"type":"`...), kind...), `","message":`...)
-	dst = append(api.AppendString(dst, fault.Message), '}')
+	dst = api.AppendString(dst, fault.Message)
+	if fault.Code == CodeThread {
+		dst = append(dst, `,"details":{"error_code":"`+CodeThread+`"}`...)
+	}
+	dst = append(dst, '}')
 	if id != "" {
 		dst = api.AppendString(append(dst, `,"request_id":`...), id)
 	}

@@ -68,6 +68,9 @@ func ReadPrompt(o *jsonbody.Object, w *translation.Translation, fault **api.Erro
 			jsonbody.Keep(fault, jsonbody.Unsupported(f.name, f.wayOut))
 		}
 	}
+	if _, ok := o.Take("thread"); ok {
+		jsonbody.Keep(fault, api.RefuseParam(CodeThread, "thread", "thread is not supported: the server keeps no conversation of this API; leave thread out and send all messages"))
+	}
 	o.Take("cache_control") // prefixes are cached without being asked
 	if raw, ok := o.Take("system"); ok {
 		_, text, err := translation.TextContent(o, "system", raw, "text")

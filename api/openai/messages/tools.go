@@ -61,8 +61,9 @@ func readSchemaTool(o *jsonbody.Object, path string, raw []byte) (*translation.T
 	if fault != nil {
 		return nil, fault
 	}
-	if kind, ok := tool.Text("type", &fault); ok && kind != "custom" {
-		return nil, jsonbody.Unsupported(jsonbody.Join(path, "type"), "the server runs no tools of its own: leave type out and send input_schema, not "+jsonbody.Quote([]byte(kind)))
+	kind, typed := tool.Text("type", &fault)
+	if typed && kind != "custom" {
+		return readTypedTool(tool, kind, fault)
 	}
 	t := &translation.Tool{Kind: toolset.Function, Name: api.AppendString(nil, tool.Need("name", &fault)), Description: jsonbody.Null}
 	if text, ok := tool.Text("description", &fault); ok {

@@ -44,7 +44,7 @@ func (e *Encoder) closeItem(dst []byte) []byte {
 		dst = append(api.AppendString(append(dst, `,"input":`...), e.text), answer.EventEnd...)
 	case e.open == answer.CallItem:
 		dst = e.appendPlace(e.appendEvent(dst, "response.function_call_arguments.done"), true)
-		dst = api.AppendString(append(dst, `,"name":`...), e.call.Name)
+		dst = e.appendName(dst)
 		dst = append(api.AppendString(append(dst, `,"arguments":`...), e.text), answer.EventEnd...)
 	case e.request.summarises():
 		dst = e.appendIndexed(e.appendEvent(dst, "response.reasoning_summary_text.done"), "summary_index")
@@ -179,12 +179,21 @@ func (e *Encoder) appendItem(dst []byte, status string, whole bool) []byte {
 func (e *Encoder) appendCallItem(dst []byte, status, field string, whole bool) []byte {
 	dst = append(append(dst, `","status":"`...), status...)
 	dst = api.AppendString(append(dst, `","call_id":`...), e.call.ID)
-	dst = api.AppendString(append(dst, `,"name":`...), e.call.Name)
-	dst = append(dst, field...)
+	dst = append(e.appendName(dst), field...)
 	if !whole {
 		return append(dst, `""}`...)
 	}
 	return append(api.AppendString(dst, e.text), '}')
+}
+
+// appendName appends which tool is called: its own name, and that of its namespace where it has one.
+func (e *Encoder) appendName(dst []byte) []byte {
+	tool, ok := e.request.namespaced[e.call.Name]
+	if !ok {
+		return api.AppendString(append(dst, `,"name":`...), e.call.Name)
+	}
+	dst = append(append(dst, `,"name":`...), tool.name...)
+	return api.AppendString(append(dst, `,"namespace":`...), tool.namespace)
 }
 
 // appendItemID appends the id of the item that was begun last: that of the response, and

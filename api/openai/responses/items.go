@@ -72,10 +72,10 @@ func readItem(t *translation.Messages, o *jsonbody.Object, path string, raw json
 	case "reasoning":
 		readReasoningItem(t, item, &fault)
 	case "function_call":
-		id, name, arguments := item.Need("call_id", &fault), item.Need("name", &fault), item.Need("arguments", &fault)
+		id, name, arguments := item.Need("call_id", &fault), readName(item, &fault), item.Need("arguments", &fault)
 		t.AddCall(path, toolset.Function, translation.Call{Place: path, ID: id, Name: name, With: arguments})
 	case "custom_tool_call":
-		id, name, input := item.Need("call_id", &fault), item.Need("name", &fault), item.Need("input", &fault)
+		id, name, input := item.Need("call_id", &fault), readName(item, &fault), item.Need("input", &fault)
 		t.AddCall(path, toolset.Custom, translation.Call{Place: path, ID: id, Name: name, With: input})
 	case "function_call_output", "custom_tool_call_output":
 		id := item.Need("call_id", &fault)

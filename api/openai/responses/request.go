@@ -18,6 +18,7 @@ import (
 type Request struct {
 	instructions []byte // JSON
 	tools        []byte // JSON, as the answer lists them
+	namespaced   map[string]toolOfNamespace
 	toolChoice   []byte // JSON
 	text         []byte // JSON
 	effort       []byte // JSON

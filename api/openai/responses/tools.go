@@ -17,20 +17,20 @@ func (r *Request) readTools(o *jsonbody.Object, w *translation.Translation, faul
 	if raw, ok := o.Take("tools"); ok {
 		list, err := jsonbody.Array("tools", raw, math.MaxInt32)
 		jsonbody.Keep(fault, err)
-		chat := []byte{'['}
-		shown := []byte{'['}
+		tools := toolList{request: r}
 		for i, item := range list {
-			tool, err := translation.ReadTool(o, jsonbody.At("tools", i), item)
-			if err != nil {
-				jsonbody.Keep(fault, err)
-				return
+			if *fault == nil {
+				jsonbody.Keep(fault, tools.read(o, jsonbody.At("tools", i), item))
 			}
-			chat = tool.AppendChat(api.AppendComma(chat, i))
-			shown = tool.AppendShown(api.AppendComma(shown, i))
 		}
-		r.tools = append(shown, ']')
-		if len(list) > 0 {
-			w.Set("tools", append(chat, ']'))
+		jsonbody.Keep(fault, tools.left())
+		if *fault != nil {
+			return
+		}
+		r.tools = append(append([]byte{'['}, tools.shown...), ']')
+		if len(tools.paths) > 0 {
+			w.Set("tools", append(append([]byte{'['}, tools.chat...), ']'))
+			w.ToolPaths = tools.paths
 		}
 	}
 	if raw, ok := o.Take("tool_choice"); ok {
@@ -57,7 +57,7 @@ func chatToolChoice(o *jsonbody.Object, raw []byte) ([]byte, *api.Error) {
 	case fault != nil:
 		return nil, fault
 	case kind == toolset.Function || kind == toolset.Custom:
-		name := choice.Need("name", &fault)
+		name := readName(choice, &fault)
 		choice.Finish(&fault)
 		return translation.AppendNamedChoice(nil, kind, name), fault
 	case kind != "allowed_tools":
@@ -75,12 +75,36 @@ func chatToolChoice(o *jsonbody.Object, raw []byte) ([]byte, *api.Error) {
 	items, fault := jsonbody.Array("tool_choice.tools", list, math.MaxInt32)
 	dst := api.AppendString([]byte(`{"type":"allowed_tools","allowed_tools":{"mode":`), mode)
 	dst = append(dst, `,"tools":[`...)
+	n := 0
 	for i, item := range items {
-		tool, err := translation.ReadTool(o, jsonbody.At("tool_choice.tools", i), item)
+		named, err := appendAllowed(o, api.AppendComma(dst, n), jsonbody.At("tool_choice.tools", i), item)
 		if err != nil {
 			return nil, err
 		}
-		dst = append(append(append(translation.AppendWrapped(api.AppendComma(dst, i), tool.Kind), `{"name":`...), tool.Name...), "}}"...)
+		if named != nil {
+			dst, n = named, n+1
+		}
 	}
 	return append(dst, "]}}"...), fault
+}
+
+// appendAllowed appends a tool of allowed_tools as a chat names it; nil for one that the server does not run.
+func appendAllowed(o *jsonbody.Object, dst []byte, path string, raw []byte) ([]byte, *api.Error) {
+	choice, fault := o.Parse(path, raw, jsonbody.MaxFields)
+	if fault != nil {
+		return nil, fault
+	}
+	kind := choice.Need("type", &fault)
+	if fault == nil && isBuiltIn(kind) {
+		return nil, leaveOut(o, path, kind)
+	}
+	namespace, _ := choice.Text("namespace", &fault)
+	tool, err := translation.ReadTool(o, path, choice.Without("namespace").AppendJSON(nil))
+	if jsonbody.Keep(&fault, err); fault != nil {
+		return nil, fault
+	}
+	if namespace != "" {
+		tool.Name = inNamespace(namespace, tool.Name)
+	}
+	return append(append(append(translation.AppendWrapped(dst, tool.Kind), `{"name":`...), tool.Name...), "}}"...), nil
 }

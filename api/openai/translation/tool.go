@@ -52,6 +52,14 @@ func ReadTool(o *jsonbody.Object, path string, raw []byte) (*Tool, *api.Error) {
 	return t, fault
 }
 
+// Describe puts a text before the tool's own description.
+func (t *Tool) Describe(text string) {
+	if own, fault := jsonbody.String("description", t.Description); fault == nil {
+		text += "\n\n" + own
+	}
+	t.Description = api.AppendString(nil, text)
+}
+
 // AppendChat appends the tool as a chat has it, and nothing that it leaves open.
 func (t *Tool) AppendChat(dst []byte) []byte {
 	f := &jsonbody.Object{}

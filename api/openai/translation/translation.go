@@ -31,10 +31,11 @@ type Translation struct {
 	names    []Renamed       // the longest first
 	written  map[string]bool // fields of the chat that are not the client's own
 
-	Schema     string // the client's name of a tool's parameters; "" is the chat's
-	Own        any    // what the answer needs of the request beside the chat, see job.Job
-	Background bool   // the answer is computed without its client
-	Truncates  bool   // the oldest messages are left out of a conversation that does not fit
+	Schema     string   // the client's name of a tool's parameters; "" is the chat's
+	ToolPaths  []string // where each of the chat's tools stands in the client's request; nil: at the same place
+	Own        any      // what the answer needs of the request beside the chat, see job.Job
+	Background bool     // the answer is computed without its client
+	Truncates  bool     // the oldest messages are left out of a conversation that does not fit
 }
 
 // Renamed is a field that has another name in a chat: a path of the chat's, or the
@@ -133,6 +134,12 @@ func (w *Translation) clientPath(path string) string {
 		if rest, ok := strings.CutPrefix(path, n.Chat); ok && (rest == "" || rest[0] == '.' || rest[0] == '[') {
 			path = n.Client + rest
 			break
+		}
+	}
+	if rest, ok := strings.CutPrefix(path, "tools["); ok {
+		number, behind, _ := strings.Cut(rest, "]")
+		if i, ok := jsonbody.ParseIndex(number); ok && i < len(w.ToolPaths) {
+			path = w.ToolPaths[i] + behind
 		}
 	}
 	if strings.HasPrefix(path, "tool") { // tools lie one level deeper in a chat, and so do their grammars
