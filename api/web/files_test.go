@@ -99,7 +99,7 @@ func checkDocument(t *testing.T, name, text string) {
 // TestModulesAreThere follows the imports of all scripts, and what pages ask for.
 func TestModulesAreThere(t *testing.T) {
 	tree := everything()
-	imports := regexp.MustCompile(`(?:from|import)\s+"([^"]+)"`)
+	imports := regexp.MustCompile(`(?m)^(?:import .*|export .*|\} )from "([^"]+)"`)
 	assets := regexp.MustCompile(`\{\{assets\}\}/([^"]+)"`)
 	for name, f := range tree.files {
 		for _, m := range imports.FindAllSubmatch(f.plain, -1) {
