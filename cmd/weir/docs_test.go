@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -29,6 +30,57 @@ func documentPages(t *testing.T) []string {
 		t.Fatal(files, err)
 	}
 	return append(files, "../../README.md", "../../bench/README.md")
+}
+
+// mostCellWords is how many words stand in a cell of a table; more is a list, or a sentence below the table.
+const mostCellWords = 25
+
+// Cells of tables are short in every document of the repository, notes on designs included.
+func TestDocumentsHaveShortCells(t *testing.T) {
+	pages := 0
+	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && (d.Name() == "shared" || d.Name() == "node_modules" || strings.HasPrefix(d.Name(), ".") && len(d.Name()) > 2) {
+			return filepath.SkipDir
+		}
+		if d.IsDir() || filepath.Ext(path) != ".md" {
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		pages++
+		for _, long := range longCells(string(text)) {
+			t.Errorf("%s: a cell of %d words, limit %d: %.100s", path, len(strings.Fields(long)), mostCellWords, long)
+		}
+		return err
+	})
+	if err != nil || pages < 40 {
+		t.Errorf("%d documents: %v", pages, err)
+	}
+	if got := longCells("| a | " + strings.Repeat("word ", 26) + "|\n```\n| " + strings.Repeat("word ", 26) + "|\n```\n"); len(got) != 1 {
+		t.Errorf("of a table and a block of code %d cells are long, not 1", len(got))
+	}
+}
+
+// longCells are the cells of a page's tables that have too many words.
+func longCells(page string) (list []string) {
+	code := false
+	for line := range strings.Lines(page) {
+		line = strings.TrimSpace(line)
+		if strings.HasPrefix(line, "```") {
+			code = !code
+		}
+		if code || !strings.HasPrefix(line, "|") {
+			continue
+		}
+		for c := range strings.SplitSeq(strings.ReplaceAll(line, `\|`, ""), "|") {
+			if len(strings.Fields(c)) > mostCellWords {
+				list = append(list, strings.TrimSpace(c))
+			}
+		}
+	}
+	return list
 }
 
 // What the documents tell readers to type exists: every verb of weir and every flag.

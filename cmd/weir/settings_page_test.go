@@ -40,10 +40,7 @@ func settingsReference() string {
 	return b.String()
 }
 
-// mostCellWords is how many words stand in a cell; the whole text of longer ones stands below the table.
-const mostCellWords = 25
-
-// short is what fits into a cell: all, or what is before a semicolon or another mark.
+// short is what fits into a cell: all, or what is before a semicolon or another mark. The whole text of longer ones stands below the table.
 func short(usage string) string {
 	for _, mark := range []string{"; ", " (", ", "} {
 		for len(strings.Fields(usage)) > mostCellWords {

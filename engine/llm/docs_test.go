@@ -17,9 +17,17 @@ func TestDocsListArchitecturesAndTypes(t *testing.T) {
 		t.Fatal(err)
 	}
 	rows := map[string]string{}
-	for line := range strings.Lines(string(page)) {
-		if cells := strings.Split(line, "|"); len(cells) == 4 {
-			rows[strings.TrimSpace(cells[1])] = cells[2]
+	_, section, _ := strings.Cut(string(page), "## Which models run")
+	for line := range strings.Lines(section) {
+		cells := strings.Split(line, "|")
+		if len(cells) != 4 {
+			continue
+		}
+		switch what := strings.TrimSpace(cells[1]); what {
+		case "text encoders", "weight types", "tokenizers":
+			rows[what] = cells[2]
+		default: // who made them
+			rows["language models"] += cells[2]
 		}
 	}
 	quoted := func(text string) []string {
@@ -55,11 +63,6 @@ func TestDocsListArchitecturesAndTypes(t *testing.T) {
 
 	if page, err = os.ReadFile("../../docs/refusals.md"); err != nil {
 		t.Fatal(err)
-	}
-	for _, name := range models {
-		if !strings.Contains(string(page), "`"+name+"`") {
-			t.Errorf("docs/refusals.md does not name %s among the architectures that run", name)
-		}
 	}
 	if len(types) != 16 || !strings.Contains(string(page), "sixteen weight types") {
 		t.Errorf("docs/refusals.md says how many weight types there are: %d", len(types))

@@ -29,6 +29,10 @@ var table = []folder{
 	}, third: []string{zap}},
 	{path: "internal/server/keychain", own: []string{"api/tenant", "configs", "internal/console", "internal/server/state", "internal/store", "telemetry/audit"}},
 	{path: "internal/server/local", own: []string{"bench", "configs", "engine", "internal", "router", "tokenizer"}},
+	{path: "internal/server/rollouts", own: []string{
+		"api/admin", "api/edge", "api/openai/generation", "api/openai/models", "api/tenant", "internal/inference", "internal/server/state", "internal/tensor",
+		"router", "router/deployment", "router/rollout", "telemetry", "telemetry/slo",
+	}, third: []string{zap}},
 	{path: "internal/server/servertest", own: []string{"api/admin", "api/tenant", "configs", "engine/gguf", "internal", "router/rollout", "telemetry"}},
 	{path: "internal/server/state", own: []string{"api/batch", "api/tenant", "configs", "internal/envelope", "internal/store", "telemetry/audit"}},
 	// What the database's tables hold, by subject, with the types of those that use it.

@@ -129,13 +129,14 @@ func (s *Server) manageModels(budget int64, leastFetch time.Duration) (err error
 	}
 	s.engines = &engines{languages: s.languages, transfers: shared, audit: s.audit, log: s.log, metrics: s.metrics}
 	s.closing.pushed("language models", s.languages.stop)
+	s.names = &names{all: []rolled{s.languages, s.fleets, s.predictors}, predictors: s.predictors}
+	s.deployments = newDeployments(s)
 	if s.rollouts, err = newRollouts(s); err != nil {
 		return err
 	}
-	s.closing.pushed("rollouts", s.rollouts.stop)
-	s.watchers.Rollouts = s.rollouts.hooks()
-	s.rollouts.openJournal()
-	if s.deployments = newDeployments(s); s.deployments != nil {
+	s.closing.pushed("rollouts", s.rollouts.Stop)
+	s.watchers.Rollouts = s.rollouts.Hooks()
+	if s.deployments != nil {
 		if err := telemetry.AddDeployments(s.metrics, s.deployments.follower.States); err != nil {
 			return err
 		}
@@ -153,7 +154,7 @@ func (s *Server) speak(edge openai.Config, about *Config) (err error) {
 	}
 	edge.Brownout = s.brownout.effect.Load
 	edge.Predict, edge.Classical = s.predictors.vectors, func() []router.ModelState { return s.predictors.answering() }
-	edge.Outcomes = s.rollouts.tell
+	edge.Outcomes = s.rollouts.Tell
 	edge.Counter = tokenizer.NewCounter(c.Tiktoken.Dir)
 	if c.Server.APIMetrics {
 		edge.Metrics, edge.OpenMetrics = s.metrics.Handler(), c.Server.OpenMetrics

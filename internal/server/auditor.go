@@ -26,8 +26,8 @@ type auditLog interface {
 	Head(ctx context.Context) (audit.Head, error)
 }
 
-// add adds a change before it is made.
-func (a *auditor) add(ctx context.Context, by, action, object string, more state.Details) error {
+// Add adds a change before it is made.
+func (a *auditor) Add(ctx context.Context, by, action, object string, more state.Details) error {
 	if a.kept == nil {
 		return nil
 	}
@@ -35,25 +35,25 @@ func (a *auditor) add(ctx context.Context, by, action, object string, more state
 	return err
 }
 
-// failed adds that a change was asked for and not made.
-func (a *auditor) failed(ctx context.Context, by, action, object string, more state.Details, why error) {
+// Failed adds that a change was asked for and not made.
+func (a *auditor) Failed(ctx context.Context, by, action, object string, more state.Details, why error) {
 	all := state.Details{"failed": why.Error()}
 	maps.Copy(all, more)
-	if err := a.add(ctx, by, action, object, all); err != nil {
+	if err := a.Add(ctx, by, action, object, all); err != nil {
 		a.log.Error("a change that failed is not in the audit log as failed", zap.String("action", action), zap.String("object", object), zap.Error(errors.Unwrap(err)))
 	}
 }
 
 // rule adds what a rule of the configuration did by itself. It was done whether or not the entry can be written.
 func (a *auditor) rule(action, rule string, more state.Details) {
-	if err := a.add(context.Background(), "rule:brownout", action, rule, more); err != nil {
+	if err := a.Add(context.Background(), "rule:brownout", action, rule, more); err != nil {
 		a.log.Error("what a rule did is not in the audit log", zap.String("action", action), zap.Error(errors.Unwrap(err)))
 	}
 }
 
 // denied adds callers who were denied.
 func (a *auditor) denied(more state.Details) {
-	if err := a.add(context.Background(), actor, state.ActionDenied, a.place, more); err != nil {
+	if err := a.Add(context.Background(), actor, state.ActionDenied, a.place, more); err != nil {
 		a.log.Error("callers who were denied are not in the audit log", zap.Error(errors.Unwrap(err)))
 	}
 }
@@ -63,7 +63,7 @@ const actor = "weir serve"
 
 // start adds the process's start. Without that entry it does not start.
 func (a *auditor) start(version, config string) error {
-	err := a.add(context.Background(), actor, state.ActionStart, a.place, state.Details{"version": version, "config": config, "by": state.CommandLine()})
+	err := a.Add(context.Background(), actor, state.ActionStart, a.place, state.Details{"version": version, "config": config, "by": state.CommandLine()})
 	if a.begun = err == nil; a.begun {
 		a.logHead()
 	}
@@ -75,7 +75,7 @@ func (a *auditor) stop() {
 	if a.kept == nil || !a.begun {
 		return
 	}
-	if err := a.add(context.Background(), actor, state.ActionStop, a.place, nil); err != nil {
+	if err := a.Add(context.Background(), actor, state.ActionStop, a.place, nil); err != nil {
 		a.log.Error("the end of the process is not in the audit log", zap.Error(errors.Unwrap(err)))
 	}
 	a.logHead()

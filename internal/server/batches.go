@@ -27,7 +27,7 @@ func newBatches(s *Server) (*batch.Server, error) {
 		Callers: s.callers.authenticator, Hooks: s.watchers.Batches(),
 		Keys: s.edge.Keys(), Edge: s.mux, Limits: s.config.Files.Limits, Busy: s.watchers.Foreground.Running,
 		Audit: func(ctx context.Context, by, action, object string, more map[string]any) error {
-			return s.audit.add(ctx, by, action, object, more)
+			return s.audit.Add(ctx, by, action, object, more)
 		},
 		Failed: func(err error) {
 			trouble.Do(func(held int) {

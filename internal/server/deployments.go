@@ -1,7 +1,6 @@
 package server
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +12,7 @@ import (
 
 	"weir/api/admin"
 	"weir/internal/server/deployed"
+	"weir/internal/server/rollouts"
 	"weir/internal/server/state"
 	"weir/router/deployment"
 	"weir/router/rollout"
@@ -128,8 +128,8 @@ func (d *deployments) changed(o deployment.Observation, before deployment.State)
 	d.s.log.Info("deployment", fields...)
 }
 
-// owns refuses what an operator asks of a model that a deployment decides.
-func (d *deployments) owns(ctx context.Context, model string) error {
+// Owns refuses what an operator asks of a model that a deployment decides.
+func (d *deployments) Owns(ctx context.Context, model string) error {
 	if d == nil {
 		return nil
 	}
@@ -139,22 +139,12 @@ func (d *deployments) owns(ctx context.Context, model string) error {
 	return fmt.Errorf("%w: POST /v1/deployments with another version of %q, or DELETE /v1/deployments/%s first", admin.ErrDeployed, model, model)
 }
 
-// overrule ends an operator's rollout that has just begun where a deployment decides by now which version answers. One that comes
-// later ends the rollout when it activates its version.
-func overrule(ctx context.Context, d *deployments, model string) error {
-	err := d.owns(ctx, model)
-	if err != nil {
-		d.s.rollouts.abort(model, deploymentActor)
-	}
-	return err
-}
-
 // of is what has the versions of a model here; nil: it is new.
-func (d *deployments) of(model string) rolled { return d.s.rollouts.names.of(model) }
+func (d *deployments) of(model string) rolled { return d.s.names.of(model) }
 
 // isClassic reports whether a model is a classical one.
 func (d *deployments) isClassic(model string) bool {
-	return d.s.rollouts.names.isClassic(model) || d.of(model) == nil && slices.Contains(d.s.predictors.names(), model)
+	return d.s.names.IsClassic(model) || d.of(model) == nil && slices.Contains(d.s.predictors.names(), model)
 }
 
 // isRouted reports whether other servers compute a model.
@@ -185,9 +175,9 @@ func (d *deployments) SetVersions(ctx context.Context, model string, list []depl
 	}
 	if len(list) == 0 { // the configuration's version gets the name back
 		d.versions.Withdraw(model)
-		d.endRollouts(model, deployment.IsRollout)
+		d.s.rollouts.End(model, deployment.IsRollout)
 		if v := d.of(model); v != nil {
-			if err := v.withdraw(model, deploymentActor); err != nil {
+			if err := v.withdraw(model, deployment.Actor); err != nil {
 				d.s.log.Error("the version of the configuration does not answer", zap.String("model", model), zap.Error(err))
 			}
 		}
@@ -212,15 +202,6 @@ func (d *deployments) Lacks(model, label string) error {
 	return nil
 }
 
-// endRollouts aborts the rollouts of a model whose ids are among ids.
-func (d *deployments) endRollouts(model string, ids func(id string) bool) {
-	for _, st := range d.s.rollouts.List() {
-		if p := st.Plan; p.Model == model && ids(p.ID) && !st.State.Over() {
-			_, _ = d.s.rollouts.Decide(context.Background(), deploymentActor, model, "abort") // it may be over by now
-		}
-	}
-}
-
 // Answers implements deployment.Host.
 func (d *deployments) Answers(model string) (string, bool) {
 	if v := d.of(model); v != nil {
@@ -231,9 +212,9 @@ func (d *deployments) Answers(model string) (string, bool) {
 
 // Activate implements deployment.Host. A rollout that an operator has started before there was the deployment ends, too.
 func (d *deployments) Activate(_ context.Context, model, label string) error {
-	d.endRollouts(model, func(string) bool { return true })
+	d.s.rollouts.End(model, func(string) bool { return true })
 	if v := d.of(model); v != nil {
-		return v.give(model, label, deploymentActor)
+		return v.give(model, label, deployment.Actor)
 	}
 	return fmt.Errorf("%w: %q", admin.ErrNoModel, model)
 }
@@ -255,7 +236,7 @@ func (d *deployments) Check(ctx context.Context, model, stable, candidate string
 	if release, err := d.KeepLoaded(ctx, model, stable); err == nil {
 		defer release()
 	}
-	if err := d.s.rollouts.check(ctx, p, tell); err != nil {
+	if err := d.s.rollouts.Check(ctx, p, tell); err != nil {
 		return fmt.Errorf(`%w; mend it, or deploy it with "rolloutPolicy": %q to leave the check out`, err, deployment.UncheckedPolicy)
 	}
 	return nil
@@ -271,8 +252,8 @@ func (d *deployments) KeepLoaded(ctx context.Context, model, label string) (func
 
 // Rollout implements deployment.Host.
 func (d *deployments) Rollout(ctx context.Context, p rollout.Plan, at *deployment.Progress, tell deployment.CheckProgress) (rollout.State, string, error) {
-	d.endRollouts(p.Model, func(id string) bool { return id != p.ID })
-	st, err := d.begun(ctx, p.ID)
+	d.s.rollouts.End(p.Model, func(id string) bool { return id != p.ID })
+	st, err := d.s.rollouts.Begun(ctx, p.ID)
 	switch {
 	case !errors.Is(err, rollout.ErrNone):
 	case at != nil && at.State.Over():
@@ -280,14 +261,13 @@ func (d *deployments) Rollout(ctx context.Context, p rollout.Plan, at *deploymen
 	case p.Stable == p.Candidate: // nothing else has answered here
 		return rollout.Promoted, "", nil
 	default:
-		st, err = d.s.rollouts.startTelling(ctx, deploymentActor, p, tell)
+		st, err = d.s.rollouts.StartDeployed(ctx, p, tell)
 	}
 	if err != nil {
 		return "", "", err
 	}
 	if at != nil && d.followed.isNews(p.ID, at.Sequence) {
-		d.s.rollouts.apply(d.s.rollouts.control.Follow(p.Model, p.ID, at.Place(), time.Now()))
-		if st, err = d.s.rollouts.status(p.ID); err != nil {
+		if st, err = d.s.rollouts.Follow(p.Model, p.ID, at.Place()); err != nil {
 			return "", "", err
 		}
 	}
@@ -322,43 +302,6 @@ func (p *places) isNews(id string, sequence int64) bool {
 	return true
 }
 
-// begun is a rollout that this server has begun, or the process before it, which may have been killed. The error is rollout.ErrNone where none
-// has. One that ended because this server left the deployment for a while has not begun.
-func (d *deployments) begun(ctx context.Context, id string) (rollout.Status, error) {
-	r := d.s.rollouts
-	if st, err := r.status(id); err == nil && !leftAlone(&st) {
-		return st, nil
-	}
-	record, err := r.kept.Rollout(ctx, r.key(id))
-	if record == nil || err != nil {
-		return rollout.Status{}, cmp.Or(err, rollout.ErrNone)
-	}
-	run, err := rollout.Restore(record, time.Now())
-	if err != nil {
-		return rollout.Status{}, err
-	}
-	if st := run.Status(time.Now()); leftAlone(&st) {
-		return rollout.Status{}, rollout.ErrNone
-	}
-	if run.State().Over() {
-		err = r.control.Add(run)
-	} else if err = r.own(ctx, id); err == nil {
-		err = r.resume(run)
-	}
-	if err != nil {
-		return rollout.Status{}, err
-	}
-	return r.status(id)
-}
-
-// leftAlone reports whether a rollout ended on this server alone, because its deployment had no place here any more.
-func leftAlone(st *rollout.Status) bool {
-	return st.State == rollout.Aborted && len(st.Changes) > 0 && st.Changes[len(st.Changes)-1].By == deploymentActor
-}
-
-// deploymentActor is who starts rollouts and moves names for deployments.
-const deploymentActor = "deployment"
-
 // placeOf says for people where a rollout stands.
 func placeOf(st *rollout.Status) string {
 	if st.State.Over() {
@@ -371,10 +314,15 @@ func placeOf(st *rollout.Status) string {
 	return where
 }
 
-// moved tells the other servers of a transition of a deployment's rollout, unless this server has only left it.
-func (d *deployments) moved(t *rollout.Transition) error {
-	if d == nil || !deployment.IsRollout(t.ID) || t.By == deploymentActor {
+// Moved tells the other servers of a transition of a deployment's rollout, unless this server has only left it.
+func (d *deployments) Moved(t *rollout.Transition) error {
+	if d == nil || !deployment.IsRollout(t.ID) || t.By == deployment.Actor {
 		return nil
 	}
 	return d.follower.Moved(context.Background(), t)
 }
+
+// Announce says to the store that this server is there.
+func (d *deployments) Announce(ctx context.Context) error { return d.follower.Announce(ctx) }
+
+var _ rollouts.Deployments = (*deployments)(nil)

@@ -75,7 +75,7 @@ func (e *engines) reset(ctx context.Context, by string) (freedBlocks int, err er
 	default:
 		return 0, errors.New("no language model is in memory; while one is loading, wait until GET /ready answers 200")
 	}
-	if err := e.audit.add(ctx, by, state.ActionCacheReset, "", nil); err != nil {
+	if err := e.audit.Add(ctx, by, state.ActionCacheReset, "", nil); err != nil {
 		return 0, err
 	}
 	freedBlocks, err = e.empty(ctx)

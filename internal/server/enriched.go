@@ -13,6 +13,7 @@ import (
 
 	"weir/configs"
 	"weir/internal/inference"
+	"weir/internal/server/rollouts"
 	"weir/router"
 	"weir/telemetry"
 	"weir/telemetry/monitor/drift"
@@ -22,10 +23,11 @@ import (
 )
 
 // enrichmentOf reads a configuration.
-func enrichmentOf(c configs.Config, r *rollouts) enrichment {
+func enrichmentOf(c configs.Config, r *rollouts.Rollouts, reaches func(model, version string, regions []string) bool) enrichment {
 	p := c.Predict
 	e := enrichment{
 		rollouts:     r,
+		reaches:      reaches,
 		featureRedis: p.FeatureRedis,
 		rules:        drift.Rules{Window: p.Drift.Window, MinRows: int64(p.Drift.MinRows), PSI: p.Drift.PSI},
 		log: predictions.Config{
@@ -54,10 +56,11 @@ func enrichmentFiles(c configs.Config) (manifests, profiles map[modelVersion]str
 // enrichment is what classical models have beside their files: features from elsewhere,
 // a watch over drift, a log of predictions.
 type enrichment struct {
-	rollouts     *rollouts               // nil: none
-	featureRedis string                  // URL of the online store; "": none
-	manifests    map[modelVersion]string // files
-	profiles     map[modelVersion]string // files
+	rollouts     *rollouts.Rollouts
+	reaches      func(model, version string, regions []string) bool // whether a residency lets a request go to a version
+	featureRedis string                                             // URL of the online store; "": none
+	manifests    map[modelVersion]string                            // files
+	profiles     map[modelVersion]string                            // files
 	rules        drift.Rules
 	log          predictions.Config  // of every model; no Folder: none is kept
 	inputs       predictions.Privacy // of what requests bring, in the log
@@ -172,16 +175,16 @@ func (w *enriched) wrap(p router.Predictor) (router.Predictor, error) {
 
 // Choose implements router.Chooser.
 func (w *enriched) Choose(model string, by router.StickyKey) (version string, arm router.Arm) {
-	return w.config.rollouts.chooseClassic(model, by)
+	return w.config.rollouts.ChooseClassic(model, by, func(version string) bool { return w.config.reaches(model, version, by.Residency) })
 }
 
 // Spare implements router.Chooser.
 func (w *enriched) Spare(model string, arm router.Arm) (version string, may bool) {
-	return w.config.rollouts.spareClassic(model, arm)
+	return w.config.rollouts.SpareClassic(model, arm)
 }
 
 // Lost implements router.Chooser.
-func (w *enriched) Lost(model string, why error) { w.config.rollouts.lost(model, why) }
+func (w *enriched) Lost(model string, why error) { w.config.rollouts.Lost(model, why) }
 
 // close writes what the logs hold and ends the connections.
 func (w *enriched) close(ctx context.Context) error {
@@ -230,7 +233,7 @@ func (w *enriched) say(o *enrichedModel) {
 		}
 	}
 	if len(drifting) > 0 { // also where it has drifted before: a rollout may have begun since
-		w.config.rollouts.drift(o.key.name, o.key.version, drifting)
+		w.config.rollouts.Drift(o.key.name, o.key.version, drifting)
 	}
 	if slices.Equal(drifting, o.drifting) {
 		return

@@ -159,7 +159,7 @@ func (f *fleets) commit(next []*routed, changes []func() error) {
 			old.fleet.Close()
 		}
 	}
-	open := f.open && len(f.list)+len(next) > 0
+	open := (f.open || f.starts) && len(f.list)+len(next) > 0 // at the start names are moved before requests see them
 	f.list = next
 	locals := f.locals
 	f.mu.Unlock()

@@ -160,7 +160,7 @@ func (f *fleets) Acquire(a *models.Ask) (models.Held, error) {
 		return models.Held{}, fmt.Errorf("%w: the model %q is served no more", models.ErrNoVersion, a.Model)
 	}
 	wanted := a.Version
-	d, rolling := f.s.rollouts.choose(a, func(version string) bool {
+	d, rolling := f.s.rollouts.Choose(a, func(version string) bool {
 		i := n.index(version)
 		return i < 0 || n.versions[i].fleet.Reaches(a.Residency)
 	})
@@ -172,8 +172,8 @@ func (f *fleets) Acquire(a *models.Ask) (models.Held, error) {
 		i = n.index(wanted)
 	}
 	if i < 0 && rolling { // a reload has taken the version away
-		f.s.rollouts.lost(a.Model, fmt.Errorf("the version %q is not there any more", wanted))
-		rolling, d.Shadow, i = false, false, n.answers
+		f.s.rollouts.Lost(a.Model, fmt.Errorf("the version %q is not there any more", wanted))
+		rolling, i = false, n.answers
 	}
 	if i < 0 {
 		return models.Held{}, fmt.Errorf("%w: %s@%s", models.ErrNoVersion, a.Model, wanted)
@@ -181,10 +181,7 @@ func (f *fleets) Acquire(a *models.Ask) (models.Held, error) {
 	held := models.Held{Model: n.entries[i], Release: func() {}, Label: n.versions[i].label, Policy: n.versions[i].policy}
 	held.Price = f.s.prices.ofVersion(a.Model, held.Label)
 	if rolling {
-		held.Arm, held.Spare = armOf(d), f.s.rollouts.spare(a, d)
-	}
-	if d.Shadow {
-		held.Copy = f.s.rollouts.shadows.take
+		f.s.rollouts.Mark(&held, a, d)
 	}
 	return held, nil
 }
@@ -272,7 +269,7 @@ func (f *fleets) do(ctx context.Context, by string, c admin.ModelChange) (admin.
 		f.mu.Lock()
 		m, ok := f.moved[c.Name]
 		f.mu.Unlock()
-		if f.s.rollouts.running(c.Name) {
+		if f.s.rollouts.Running(c.Name) {
 			m.over = before // the rollout ends, and the version answers all that did before it
 		} else if !ok {
 			return admin.ModelChanged{}, fmt.Errorf("the name %q was not moved, so there is no version to go back to", c.Name)
@@ -281,17 +278,17 @@ func (f *fleets) do(ctx context.Context, by string, c admin.ModelChange) (admin.
 	default:
 		return admin.ModelChanged{}, fmt.Errorf("the model %q is computed by other servers, so nothing of it is loaded or unloaded here", c.Name)
 	}
-	if err := f.s.audit.add(ctx, by, modelActions[c.Action], c.Name, state.Details{"version": to, "before": before}); err != nil {
+	if err := f.s.audit.Add(ctx, by, modelActions[c.Action], c.Name, state.Details{"version": to, "before": before}); err != nil {
 		return admin.ModelChanged{}, err
 	}
-	if f.s.rollouts.abort(c.Name, by) && to == before {
+	if f.s.rollouts.Abort(c.Name, by) && to == before {
 		return admin.ModelChanged{Name: c.Name, Version: to}, nil
 	}
 	if err := f.give(c.Name, to, by); err != nil {
-		f.s.audit.failed(ctx, by, modelActions[c.Action], c.Name, state.Details{"version": to, "before": before}, err)
+		f.s.audit.Failed(ctx, by, modelActions[c.Action], c.Name, state.Details{"version": to, "before": before}, err)
 		return admin.ModelChanged{}, err
 	}
-	f.s.rollouts.replaced(c.Name, by)
+	f.s.rollouts.Replaced(c.Name, to, by)
 	return admin.ModelChanged{Name: c.Name, Version: to, Before: before}, nil
 }
 

@@ -515,14 +515,14 @@ func (l *languages) policy(name, label string) *moderation.Policy {
 // Acquire implements models.Versions.
 func (l *languages) Acquire(a *models.Ask) (models.Held, error) {
 	label := a.Version
-	d, rolling := l.s.rollouts.choose(a, nil)
+	d, rolling := l.s.rollouts.Choose(a, nil)
 	if rolling {
 		label = d.Version
 	}
 	lease, err := l.versions.Acquire(a.Model, label)
 	if err != nil && rolling { // a reload or an operator has taken the version away
-		l.s.rollouts.lost(a.Model, err)
-		rolling, d.Shadow = false, false
+		l.s.rollouts.Lost(a.Model, err)
+		rolling = false
 		lease, err = l.versions.Acquire(a.Model, "")
 	}
 	if err != nil {
@@ -534,10 +534,7 @@ func (l *languages) Acquire(a *models.Ask) (models.Held, error) {
 	held := models.Held{Release: lease.Release, Label: lease.Version.Spec().Label}
 	held.Policy, held.Price = l.policy(a.Model, held.Label), l.s.prices.ofVersion(a.Model, held.Label)
 	if rolling {
-		held.Arm, held.Spare = armOf(d), l.s.rollouts.spare(a, d)
-	}
-	if d.Shadow {
-		held.Copy = l.s.rollouts.shadows.take
+		l.s.rollouts.Mark(&held, a, d)
 	}
 	if r, ok := lease.Content.(*resident); ok {
 		held.Model = r.entry

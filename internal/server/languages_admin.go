@@ -38,7 +38,7 @@ var modelActions = map[string]string{
 // Do implements admin.Models.
 func (l *languages) Do(ctx context.Context, by string, c admin.ModelChange) (admin.ModelChanged, error) {
 	if c.Action == admin.ModelAlias || c.Action == admin.ModelRollback {
-		if err := l.s.deployments.owns(ctx, c.Name); err != nil {
+		if err := l.s.deployments.Owns(ctx, c.Name); err != nil {
 			return admin.ModelChanged{}, err
 		}
 	}
@@ -47,10 +47,10 @@ func (l *languages) Do(ctx context.Context, by string, c admin.ModelChange) (adm
 		return l.s.fleets.do(ctx, by, c)
 	}
 	about := state.Details{"version": c.Version, "before": st.Label}
-	if err := l.s.audit.add(ctx, by, modelActions[c.Action], c.Name, about); err != nil {
+	if err := l.s.audit.Add(ctx, by, modelActions[c.Action], c.Name, about); err != nil {
 		return admin.ModelChanged{}, err
 	}
-	if c.Action == admin.ModelRollback && l.s.rollouts.abort(c.Name, by) {
+	if c.Action == admin.ModelRollback && l.s.rollouts.Abort(c.Name, by) {
 		return l.moved(c.Name, st.Label, by) // the version answers all that did before the rollout
 	}
 	var err error
@@ -65,14 +65,15 @@ func (l *languages) Do(ctx context.Context, by string, c admin.ModelChange) (adm
 		_, _, err = l.versions.Rollback(ctx, c.Name)
 	}
 	if err != nil {
-		l.s.audit.failed(ctx, by, modelActions[c.Action], c.Name, about, err)
+		l.s.audit.Failed(ctx, by, modelActions[c.Action], c.Name, about, err)
 		if errors.Is(err, versions.ErrUnknown) {
 			err = fmt.Errorf("%w: %w", admin.ErrNoModel, err)
 		}
 		return admin.ModelChanged{}, err
 	}
 	if c.Action == admin.ModelAlias || c.Action == admin.ModelRollback {
-		l.s.rollouts.replaced(c.Name, by)
+		answers, _ := l.answers(c.Name)
+		l.s.rollouts.Replaced(c.Name, answers, by)
 	}
 	return l.moved(c.Name, st.Label, by)
 }

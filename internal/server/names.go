@@ -2,13 +2,16 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"go.uber.org/zap"
 
 	"weir/api/admin"
 	"weir/api/openai/models"
-	"weir/router/rollout"
+	"weir/internal/server/rollouts"
+	"weir/internal/server/state"
+	"weir/internal/tensor"
 )
 
 // rolled has the versions of models: languages, fleets and predictors are such.
@@ -31,10 +34,10 @@ type generating interface {
 }
 
 // names are the models of the server, by name: those that are computed here, and those of other servers. Their names move from one
-// version to another for rollouts and deployments.
+// version to another for rollouts and deployments. They implement rollouts.Models.
 type names struct {
-	all []rolled // a name is of the first that has it
-	log *zap.Logger
+	all        []rolled // a name is of the first that has it
+	predictors *predictors
 }
 
 // of is what has the versions of a model; nil: there is no such model.
@@ -47,53 +50,73 @@ func (n *names) of(model string) rolled {
 	return nil
 }
 
-// isClassic reports whether a model is a classical one.
-func (n *names) isClassic(model string) bool {
+// IsClassic reports whether a model is a classical one.
+func (n *names) IsClassic(model string) bool {
 	_, classic := n.of(model).(*predictors)
 	return classic
 }
 
-// entryOf is a version of a model that is ready, until release is called; false: it is not there, or its model is a classical one.
-func (n *names) entryOf(model, label string) (entry *models.Model, release func(), ok bool) {
+// EntryOf is a version of a model that is ready, until release is called; false: it is not there, or its model is a classical one.
+func (n *names) EntryOf(model, label string) (entry *models.Model, release func(), ok bool) {
 	if v, ok := n.of(model).(generating); ok {
 		return v.entryOf(model, label)
 	}
 	return nil, nil, false
 }
 
-// give lets a version of a rollout answer for its name, unless it does.
-func (n *names) give(p *rollout.Plan, label string) {
-	v := n.of(p.Model)
-	if v == nil {
-		return
+// Answers is the version that requests get which name none; false: there is no such model.
+func (n *names) Answers(model string) (label string, ok bool) {
+	if v := n.of(model); v != nil {
+		return v.answers(model)
 	}
-	if answers, _ := v.answers(p.Model); answers == label {
-		return
-	}
-	if err := v.give(p.Model, label, "rollout "+p.ID); err != nil {
-		n.log.Error("the version that a rollout decided for does not answer", zap.String("model", p.Model), zap.String("version", label), zap.Error(err))
-	}
+	return "", false
 }
 
-// hold keeps both versions of a model ready: those of this process in memory.
-func (n *names) hold(ctx context.Context, p rollout.Plan) (release func(), err error) {
-	v := n.of(p.Model)
-	if v == nil {
-		return nil, fmt.Errorf("%w: %q", admin.ErrNoModel, p.Model)
+// Keep holds a version ready until release is called: one of this process in memory.
+func (n *names) Keep(ctx context.Context, model, label string) (release func(), err error) {
+	if v := n.of(model); v != nil {
+		return v.keep(ctx, model, label)
 	}
-	var held []func()
-	release = func() {
-		for _, f := range held {
-			f()
-		}
-	}
-	for _, label := range []string{p.Stable, p.Candidate} {
-		f, err := v.keep(ctx, p.Model, label)
-		if err != nil {
-			release()
-			return nil, err
-		}
-		held = append(held, f)
-	}
-	return release, nil
+	return nil, fmt.Errorf("%w: %q", admin.ErrNoModel, model)
 }
+
+// Give lets a version answer for its name.
+func (n *names) Give(model, label, by string) error {
+	if v := n.of(model); v != nil {
+		return v.give(model, label, by)
+	}
+	return fmt.Errorf("%w: %q", admin.ErrNoModel, model)
+}
+
+// Inputs are what a version of a classical model takes; false: it is out of order.
+func (n *names) Inputs(model, label string) ([]tensor.Spec, bool) {
+	found, err := n.predictors.enriched.Find(model, label)
+	if err != nil || found.Describe() == nil {
+		return nil, false
+	}
+	return found.Describe().Inputs, true
+}
+
+// namesInStore are the models that deployments and rollouts of the store have, or may have, given to other versions than the configuration does.
+func namesInStore(ctx context.Context, s *Server) map[string]bool {
+	names := make(map[string]bool)
+	if s.store == nil {
+		return names
+	}
+	ctx, cancel := context.WithTimeout(ctx, state.Timeout)
+	defer cancel()
+	records, err := s.deployments.kept.Deployments(ctx)
+	for i := range records {
+		names[records[i].Model] = true
+	}
+	list, failed := s.rollouts.Names(ctx)
+	for _, name := range list {
+		names[name] = true
+	}
+	if err := errors.Join(err, failed); err != nil {
+		s.log.Error("which names are another version's cannot be read from the store; the configuration decides until it is back", zap.Error(err))
+	}
+	return names
+}
+
+var _ rollouts.Models = (*names)(nil)

@@ -72,7 +72,7 @@ func openPredictors(s *Server, about openai.Config) error {
 	if p.series, err = telemetry.AddPredictions(s.metrics, p.state); err != nil {
 		return err
 	}
-	if p.enriched, err = newEnriched(p, enrichmentOf(s.config, s.rollouts), s.metrics, s.log); err != nil {
+	if p.enriched, err = newEnriched(p, enrichmentOf(s.config, s.rollouts, p.remotes.reaches), s.metrics, s.log); err != nil {
 		return err
 	}
 	s.predict, err = predict.New(predict.Config{
@@ -332,12 +332,12 @@ func (p *predictors) change(ctx context.Context, by, action, name string, do fun
 	if _, err := p.local.Find(name, ""); err != nil {
 		return fmt.Errorf("%w: %w", router.ErrNoPredictor, err)
 	}
-	if err := p.s.audit.add(ctx, by, action, name, nil); err != nil {
+	if err := p.s.audit.Add(ctx, by, action, name, nil); err != nil {
 		return err
 	}
 	err := do(name)
 	if err != nil {
-		p.s.audit.failed(ctx, by, action, name, nil, err)
+		p.s.audit.Failed(ctx, by, action, name, nil, err)
 	}
 	return err
 }

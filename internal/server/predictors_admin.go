@@ -18,12 +18,12 @@ func (p *predictors) do(ctx context.Context, by string, c admin.ModelChange) (ad
 		return admin.ModelChanged{}, fmt.Errorf("%w: %q; this server has %s", admin.ErrNoModel, c.Name, strings.Join(append(p.s.edge.Names(), p.names()...), ", "))
 	}
 	about := state.Details{"version": c.Version, "before": before}
-	if err := p.s.audit.add(ctx, by, modelActions[c.Action], c.Name, about); err != nil {
+	if err := p.s.audit.Add(ctx, by, modelActions[c.Action], c.Name, about); err != nil {
 		return admin.ModelChanged{}, err
 	}
 	err := p.alter(ctx, by, c)
 	if err != nil {
-		p.s.audit.failed(ctx, by, modelActions[c.Action], c.Name, about, err)
+		p.s.audit.Failed(ctx, by, modelActions[c.Action], c.Name, about, err)
 		if errors.Is(err, versions.ErrUnknown) {
 			err = fmt.Errorf("%w: %w", admin.ErrNoModel, err)
 		}
@@ -41,7 +41,7 @@ func (p *predictors) alter(ctx context.Context, by string, c admin.ModelChange) 
 	_, remote := p.remotes.choice(c.Name)
 	switch c.Action {
 	case admin.ModelRollback:
-		if p.s.rollouts.abort(c.Name, by) {
+		if p.s.rollouts.Abort(c.Name, by) {
 			return nil // the version answers all that did before the rollout
 		}
 		if err := p.rollBack(ctx, c.Name); err != nil {
@@ -57,7 +57,8 @@ func (p *predictors) alter(ctx context.Context, by string, c admin.ModelChange) 
 		}
 		return p.local.LoadOrUnload(ctx, c.Name, c.Version, c.Action == admin.ModelLoad)
 	}
-	p.s.rollouts.replaced(c.Name, by)
+	answers, _ := p.answers(c.Name)
+	p.s.rollouts.Replaced(c.Name, answers, by)
 	return nil
 }
 

@@ -105,7 +105,7 @@ func (r *reloader) apply(ctx context.Context, why string, dropTenants bool) (rep
 		}
 	}
 	more := state.Details{"applied": report.Applied, "needs_restart": report.NeedsRestart, "config": next.Digest()}
-	if err := r.s.audit.add(ctx, why, state.ActionConfigReload, "", more); err != nil {
+	if err := r.s.audit.Add(ctx, why, state.ActionConfigReload, "", more); err != nil {
 		abandon()
 		release()
 		return report, err

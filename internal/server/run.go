@@ -64,7 +64,7 @@ func (s *Server) load(ctx context.Context) error {
 	} else if err := s.languages.load(ctx, s.plan); err != nil {
 		return err
 	}
-	s.rollouts.start()
+	s.rollouts.Begin()
 	s.deployments.start()
 	s.predictors.started()
 	if err := s.fleets.started(); err != nil {

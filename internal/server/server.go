@@ -19,6 +19,7 @@ import (
 	"weir/internal/memory"
 	"weir/internal/server/hooks"
 	"weir/internal/server/local"
+	"weir/internal/server/rollouts"
 	"weir/internal/server/state"
 	"weir/scheduler/admission"
 	"weir/telemetry"
@@ -58,14 +59,15 @@ type Server struct {
 	brownout *brownoutControl
 	reloader *reloader
 
-	compute     *pool.Pool        // of the process, shared by its engines
-	service     admission.Service // as above: what tenants use over all of them
-	languages   *languages        // language models and text encoders
-	engines     *engines          // of those in memory
-	fleets      *fleets           // models that other servers compute
-	predictors  *predictors       // classical models
-	rollouts    *rollouts         // of versions of models
-	deployments *deployments      // of all servers on the store; nil: no store
+	compute     *pool.Pool         // of the process, shared by its engines
+	service     admission.Service  // as above: what tenants use over all of them
+	languages   *languages         // language models and text encoders
+	engines     *engines           // of those in memory
+	fleets      *fleets            // models that other servers compute
+	predictors  *predictors        // classical models
+	names       *names             // of all of these
+	rollouts    *rollouts.Rollouts // of versions of models
+	deployments *deployments       // of all servers on the store; nil: no store
 
 	watchers *hooks.Watchers // of requests
 }
@@ -154,7 +156,7 @@ func (s *Server) endLoading(loaded <-chan error) {
 
 // stopTasks ends what would begin further loads.
 func (s *Server) stopTasks() {
-	s.rollouts.over()
+	s.rollouts.Halt()
 	s.deployments.halt()
 }
 

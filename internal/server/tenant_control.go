@@ -216,12 +216,12 @@ func (c *tenantControl) write(ctx context.Context, by, action string, t *tenant.
 	if err != nil {
 		return view, err
 	}
-	if err := c.s.audit.add(ctx, by, action, t.Name, state.Details{"keys": slices.Sorted(maps.Keys(spec)), "limits": t.Limits}); err != nil {
+	if err := c.s.audit.Add(ctx, by, action, t.Name, state.Details{"keys": slices.Sorted(maps.Keys(spec)), "limits": t.Limits}); err != nil {
 		return view, err
 	}
 	record, err := do(text)
 	if err != nil {
-		c.s.audit.failed(ctx, by, action, t.Name, nil, err)
+		c.s.audit.Failed(ctx, by, action, t.Name, nil, err)
 	}
 	switch {
 	case errors.Is(err, tenant.ErrTenantExists):
@@ -246,12 +246,12 @@ func (c *tenantControl) Delete(ctx context.Context, by, name string) (revokedKey
 	if _, err := c.Get(ctx, name); err != nil {
 		return 0, err
 	}
-	if err := c.s.audit.add(ctx, by, state.ActionTenantDelete, name, nil); err != nil {
+	if err := c.s.audit.Add(ctx, by, state.ActionTenantDelete, name, nil); err != nil {
 		return 0, err
 	}
 	defer func() {
 		if err != nil {
-			c.s.audit.failed(ctx, by, state.ActionTenantDelete, name, nil, err)
+			c.s.audit.Failed(ctx, by, state.ActionTenantDelete, name, nil, err)
 		}
 	}()
 	keys, err := c.keys.List(ctx, name)

@@ -34,7 +34,7 @@ func (d *tenantData) forget(ctx context.Context, name, by string) (f admin.Delet
 	if err != nil {
 		return f, err
 	}
-	if err := d.audit.add(ctx, by, state.ActionTenantForget, name, state.Details{"known": known}); err != nil {
+	if err := d.audit.Add(ctx, by, state.ActionTenantForget, name, state.Details{"known": known}); err != nil {
 		return f, err
 	}
 	f, err = d.forgetAll(ctx, name)

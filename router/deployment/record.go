@@ -95,6 +95,9 @@ var (
 // UncheckedPolicy is the word for a version that takes over at once, without the check of its answers.
 const UncheckedPolicy = "unchecked"
 
+// Actor is who starts rollouts and moves names for deployments, in logs and audit entries.
+const Actor = "deployment"
+
 // RolloutPrefix begins the ids of rollouts that belong to deployments.
 const RolloutPrefix = "deploy-"
 

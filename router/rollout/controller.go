@@ -310,9 +310,9 @@ func (c *Controller) Decide(model, what, by string, now time.Time) ([]Transition
 	})
 }
 
-// Replace ends what promotions of a model's past say: an operator has moved the name, so that
-// a restart must not promote again.
-func (c *Controller) Replace(model, by string, now time.Time) (all []Transition) {
+// Replace ends what rollouts of a model's past say: an operator has moved the name to a version, so that a restart must not promote again,
+// nor withhold the name from a candidate that was taken back.
+func (c *Controller) Replace(model, label, by string, now time.Time) (all []Transition) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	for _, g := range c.past {
@@ -320,7 +320,7 @@ func (c *Controller) Replace(model, by string, now time.Time) (all []Transition)
 			continue
 		}
 		g.mu.Lock()
-		_ = g.Replace(now, by) // those that were not promoted stay as they are
+		_ = g.Replace(now, label, by) // the others stay as they are
 		all = append(all, g.Take()...)
 		g.mu.Unlock()
 	}

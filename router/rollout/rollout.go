@@ -355,12 +355,17 @@ func (r *Rollout) Promote(now time.Time, by string) error {
 // Abort takes the candidate back at once.
 func (r *Rollout) Abort(now time.Time, by, why string) error { return r.decide(now, Aborted, by, why) }
 
-// Replace ends what a promotion says: an operator has given the name to another version.
-func (r *Rollout) Replace(now time.Time, by string) error {
-	if r.state != Promoted {
+// Replace ends what the rollout says of its name, because an operator has given that to a version: a promotion says nothing any more,
+// and neither does a candidate that was taken back and has the name now.
+func (r *Rollout) Replace(now time.Time, label, by string) error {
+	switch {
+	case r.state == Promoted:
+		r.set(now, Replaced, by, "the name was moved to another version")
+	case (r.state == RolledBack || r.state == Aborted) && label == r.plan.Candidate:
+		r.set(now, Replaced, by, "the name was moved to the candidate")
+	default:
 		return fmt.Errorf("%w without a promotion: it is %s", ErrOver, r.state)
 	}
-	r.set(now, Replaced, by, "the name was moved to another version")
 	return nil
 }
 

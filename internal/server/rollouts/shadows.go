@@ -1,4 +1,4 @@
-package server
+package rollouts
 
 import (
 	"context"
@@ -38,9 +38,8 @@ type copied struct {
 type shadows struct {
 	control *rollout.Controller
 	series  *telemetry.Rollouts
-	entryOf func(model, version string) (entry *models.Model, release func(), ok bool)
-	engaged func() int // requests of users that are computed here
-	ask     func(ctx context.Context, version *models.Model, c *models.Copy) (generation.Shadowed, error)
+	models  Models
+	client  Client
 	changed func(list []rollout.Transition) // takes in what a comparison decides
 
 	copies chan copied
@@ -162,7 +161,7 @@ var errNotThere = errors.New("a reload has taken the version away")
 
 // answeredBy has a copy answered by a version.
 func (s *shadows) answeredBy(c *copied, version string) (generation.Shadowed, error) {
-	entry, release, ok := s.entryOf(c.model, version)
+	entry, release, ok := s.models.EntryOf(c.model, version)
 	if !ok {
 		return generation.Shadowed{}, errNotThere
 	}
@@ -187,7 +186,7 @@ func (s *shadows) answered(c *copied, entry *models.Model) (generation.Shadowed,
 			go s.giveWay(ctx, give)
 		}
 		began := time.Now()
-		got, err := s.ask(ctx, entry, c.Copy)
+		got, err := s.client.Shadow(ctx, entry, c.Copy)
 		again := err != nil && errors.Is(context.Cause(ctx), errUsersCame)
 		give(nil)
 		cancel()
@@ -207,7 +206,7 @@ func (s *shadows) answered(c *copied, entry *models.Model) (generation.Shadowed,
 func (s *shadows) giveWay(ctx context.Context, give context.CancelCauseFunc) {
 	tick := time.NewTicker(restPoll)
 	defer tick.Stop()
-	for s.engaged() <= 1 {
+	for s.client.Engaged() <= 1 {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
@@ -225,7 +224,7 @@ func (s *shadows) awaitRest() (alone bool) {
 	for {
 		now := time.Now()
 		switch {
-		case s.engaged() == 0 && now.UnixNano()-s.served.Load() > int64(shadowQuiet):
+		case s.client.Engaged() == 0 && now.UnixNano()-s.served.Load() > int64(shadowQuiet):
 			return true
 		case !now.Before(s.rested):
 			return false

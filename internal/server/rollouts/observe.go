@@ -1,4 +1,4 @@
-package server
+package rollouts
 
 import (
 	"net/http"
@@ -7,25 +7,15 @@ import (
 
 	"weir/api/edge"
 	"weir/internal/inference"
-	"weir/router"
 	"weir/router/rollout"
+	"weir/telemetry/slo"
 )
 
-// hooks let rollouts see how requests ended.
-func (r *rollouts) hooks() edge.Hooks {
-	return edge.Hooks{
-		OnRequestFinish: func(f edge.RequestFinish) {
-			r.shadows.served.Store(time.Now().UnixNano())
-			if f.Arm.Rollout != "" && f.Code != displaced {
-				r.observe(&f)
-			}
-		},
-		OnRefused: func(f edge.Refusal) {
-			if f.Arm.Rollout != "" && !f.Started && f.Moderation == nil && f.Code != displaced {
-				r.refused(&f)
-			}
-		},
-	}
+// observer takes in how requests ended.
+type observer struct {
+	control    *rollout.Controller
+	objectives func() *slo.Objectives
+	changed    func(list []rollout.Transition)
 }
 
 // displaced is the code of a request that no replica in the regions of its tenant was there for, which says nothing of an arm.
@@ -33,12 +23,12 @@ const displaced = "no_replica_in_region"
 
 // refused takes in a request that an arm was to answer, and that was refused before it ran: a chat of a model that cannot chat, a prompt
 // that is too long for it.
-func (r *rollouts) refused(f *edge.Refusal) {
+func (b *observer) refused(f *edge.Refusal) {
 	o := &rollout.Outcome{
 		Rollout: f.Arm.Rollout, Arm: rollout.ArmOf(f.Arm.Name), Key: f.Arm.Key, ID: f.ID, Tenant: f.Tenant, Failed: f.Status >= http.StatusInternalServerError,
 	}
 	if o.Denied, o.Throttled = denied(f.Status, ownLimit); o.Denied || o.Throttled || o.Failed {
-		r.changed(r.control.Observe(f.Model, time.Now(), o))
+		b.changed(b.control.Observe(f.Model, time.Now(), o))
 	}
 }
 
@@ -58,7 +48,7 @@ func denied(status int, limit string) (denied, throttled bool) {
 	return status >= http.StatusBadRequest && status < http.StatusInternalServerError, false
 }
 
-func (r *rollouts) observe(f *edge.RequestFinish) {
+func (b *observer) observe(f *edge.RequestFinish) {
 	if f.FromCache {
 		return // no version computed it
 	}
@@ -85,13 +75,8 @@ func (r *rollouts) observe(f *edge.RequestFinish) {
 	for _, reason := range f.Reasons {
 		o.Length = o.Length || reason == inference.FinishLength
 	}
-	o.Missed = r.s.watchers.Traces.Slo.Load().Missed(o.TTFT, o.ITL)
-	r.changed(r.control.Observe(f.Model, time.Now(), o))
-}
-
-// armOf is what a request carries of a decision.
-func armOf(d rollout.Decision) router.Arm {
-	return router.Arm{Rollout: d.Rollout, Name: d.Arm.String(), Key: d.Key}
+	o.Missed = b.objectives().Missed(o.TTFT, o.ITL)
+	b.changed(b.control.Observe(f.Model, time.Now(), o))
 }
 
 func since(from, to time.Time) time.Duration {

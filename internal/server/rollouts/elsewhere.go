@@ -1,4 +1,4 @@
-package server
+package rollouts
 
 import (
 	"context"
@@ -9,8 +9,8 @@ import (
 	"weir/router/rollout"
 )
 
-// rolloutRecords are the rollouts in the store, and the answers whose outcomes may be told.
-type rolloutRecords interface {
+// Records are the rollouts in the store, and the answers whose outcomes may be told.
+type Records interface {
 	rollout.AnswerStore
 	Rollouts(ctx context.Context) ([][]byte, error)
 	Rollout(ctx context.Context, id string) ([]byte, error)
@@ -20,7 +20,7 @@ type rolloutRecords interface {
 
 // elsewhere are the rollouts that other servers on the store had under way when this one started.
 type elsewhere struct {
-	kept     rolloutRecords
+	kept     Records
 	instance func() string
 	failed   func(error)
 	ids      []string // of the goroutine that awaits them
