@@ -9,12 +9,33 @@ import (
 
 	"weir/api"
 	"weir/api/edge"
+	"weir/api/tenant"
 )
 
 // Config is what a Server is made of.
 type Config struct {
-	Home  edge.Protocol // answers / to clients that are no browsers
-	Hooks edge.Hooks
+	Home    edge.Protocol  // answers / to clients that are no browsers
+	Catalog func() Catalog // what the machine could serve, for callers; nil: nothing is told of it
+	Hooks   edge.Hooks
+}
+
+// Catalog are models that a machine could serve.
+type Catalog struct {
+	MemoryBytes int64     `json:"memory_bytes"` // that models may take; 0: it is not known
+	Context     int64     `json:"context"`      // tokens that needs_bytes are for
+	Models      []Offered `json:"models"`
+}
+
+// Offered is a model of a Catalog.
+type Offered struct {
+	Name       string `json:"name"`
+	Title      string `json:"title"`
+	Use        string `json:"use"`
+	About      string `json:"about"`
+	Bytes      int64  `json:"bytes"`          // of the download
+	NeedsBytes int64  `json:"needs_bytes"`    // of memory, about
+	Fits       *bool  `json:"fits,omitempty"` // into MemoryBytes; nil: it is not known
+	Command    string `json:"command"`
 }
 
 // Server is the protocol of the playground on the API listener. Callers are not asked who they are: what the page asks for in their
@@ -24,6 +45,7 @@ type Server struct {
 	draining atomic.Bool
 	home     *route
 	page     *route
+	catalog  *route
 }
 
 var _ edge.Protocol = (*Server)(nil)
@@ -34,8 +56,11 @@ func New(c Config) *Server {
 	methods := []string{http.MethodGet}
 	s.home = &route{server: s, Route: edge.Route{Pattern: "/", Methods: methods, Open: true}}
 	s.page = &route{server: s, Route: edge.Route{Pattern: Playground.Path() + "/{file}", Methods: methods, Open: true}}
+	s.catalog = &route{server: s, Route: edge.Route{Pattern: catalogPath, Methods: methods, Scope: tenant.ScopeInference}}
 	return s
 }
+
+var catalogPath = Playground.Path() + "/catalog"
 
 type route struct {
 	edge.Route
@@ -47,6 +72,8 @@ func (s *Server) Find(path string) (edge.Endpoint, edge.Params) {
 	switch {
 	case path == "/":
 		return s.home, edge.Params{}
+	case path == catalogPath && s.config.Catalog != nil:
+		return s.catalog, edge.Params{}
 	case Playground.Has(path):
 		return s.page, edge.Params{}
 	}
@@ -54,7 +81,13 @@ func (s *Server) Find(path string) (edge.Endpoint, edge.Params) {
 }
 
 // Routes implements edge.Protocol: / is among those of Home.
-func (s *Server) Routes() []*edge.Route { return []*edge.Route{&s.page.Route} }
+func (s *Server) Routes() []*edge.Route {
+	list := []*edge.Route{&s.page.Route}
+	if s.config.Catalog != nil {
+		list = append(list, &s.catalog.Route)
+	}
+	return list
+}
 
 // Hooks implements edge.Protocol.
 func (s *Server) Hooks() *edge.Hooks { return &s.config.Hooks }
@@ -96,6 +129,10 @@ func (c *call) Serve() *api.Error {
 		return edge.ShuttingDown()
 	}
 	ctx := c.exchange.Ctx
+	if c.route == c.route.server.catalog {
+		api.WriteJSON(ctx, http.StatusOK, c.route.server.config.Catalog())
+		return nil
+	}
 	answer := redirect(Playground.name + "/")
 	if c.route == c.route.server.home {
 		ctx.Response.Header.Set("Vary", "Accept")

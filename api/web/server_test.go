@@ -9,6 +9,7 @@ import (
 
 	"weir/api"
 	"weir/api/edge"
+	"weir/api/tenant"
 )
 
 // home answers / to clients that are no browsers.
@@ -94,6 +95,27 @@ func TestServerSendsOneCoding(t *testing.T) {
 	}
 	if n := len(res.Header.PeekAll("Content-Encoding")); n != 1 {
 		t.Errorf("%d codings", n)
+	}
+}
+
+// The catalog is for callers alone.
+func TestServerTellsCallersWhatElseRuns(t *testing.T) {
+	fits := true
+	s := New(Config{Home: &home{}, Catalog: func() Catalog { return Catalog{MemoryBytes: 1 << 30, Models: []Offered{{Name: "m", Fits: &fits}}} }})
+	callers, err := tenant.NewAuthenticator(t.Context(), tenant.Config{StaticKeys: []string{"sk-0123456789"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := edge.NewMux(edge.MuxConfig{Callers: callers}, s, &rest{})
+	if res := ask(m, "GET", "/playground/catalog"); res.StatusCode() != 401 {
+		t.Errorf("without a key: %d", res.StatusCode())
+	}
+	res := ask(m, "GET", "/playground/catalog", "Authorization", "Bearer sk-0123456789")
+	if want := `"fits":true`; res.StatusCode() != 200 || !strings.Contains(string(res.Body()), want) {
+		t.Errorf("with a key: %d %s", res.StatusCode(), res.Body())
+	}
+	if res := ask(m, "GET", "/playground/"); res.StatusCode() != 200 {
+		t.Errorf("the page without a key: %d", res.StatusCode())
 	}
 }
 

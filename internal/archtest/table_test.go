@@ -89,6 +89,7 @@ var table = []folder{
 	{path: "router/kvevent", own: []string{"kvcache", "router/prefix"}, third: []string{msgpack}},
 	{path: "router/registry", own: []string{"internal/disk"}, third: []string{oras, ociSpec, ociDigest}},
 	{path: "router/registry/hub"},
+	{path: "router/registry/catalog"},
 	{path: "tokenizer", third: []string{tiktoken, tiktokenLoader, lru, xtext}},
 	{path: "tokenizer/chat", own: []string{"tokenizer"}},
 	{path: "tokenizer/grammar", own: []string{"internal/work"}},

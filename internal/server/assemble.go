@@ -11,7 +11,6 @@ import (
 	"weir/api"
 	"weir/api/openai"
 	"weir/api/tenant"
-	"weir/api/web"
 	"weir/engine/kernel/pool"
 	"weir/internal/console"
 	"weir/internal/cpu"
@@ -175,7 +174,7 @@ func (s *Server) speak(edge openai.Config, about *Config) (err error) {
 	if s.batches, err = newBatches(s); err != nil {
 		return err
 	}
-	s.mux.Register(web.New(web.Config{Home: s.predict, Hooks: s.watchers.Pages()}), s.batches, s.predict, s.edge)
+	s.mux.Register(newPages(s), s.batches, s.predict, s.edge)
 	if s.store != nil {
 		s.callers.begin(s.encryptClear)
 	}
