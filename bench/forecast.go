@@ -172,11 +172,16 @@ type Forecast struct {
 }
 
 // Forecasts are for a prompt of 512 tokens and for 1, 8 and 32 sequences that
-// decode after 512 tokens each; those that the model's length allows.
-func (c Cost) Forecasts(r roofline.Rates, maxLength int) []Forecast {
+// decode after 512 tokens each; those that the model's length allows, and no more sequences than fit says that the KV cache holds of so many tokens.
+func (c Cost) Forecasts(r roofline.Rates, maxLength int, fit func(tokens int) int) []Forecast {
 	length := min(512, maxLength)
 	out := []Forecast{forecast(fmt.Sprintf("prefill of %d tokens", length), length, r, c.Prefill(length, 512))}
+	last, most := 0, max(1, fit(length))
 	for _, n := range []int{1, 8, 32} {
+		if n = min(n, most); n == last {
+			break
+		}
+		last = n
 		name := "decode, 1 sequence"
 		if n > 1 {
 			name = fmt.Sprintf("decode, %d sequences", n)

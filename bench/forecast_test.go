@@ -91,7 +91,7 @@ func TestCostOfEmbeddingsOfLayers(t *testing.T) {
 
 func TestForecasts(t *testing.T) {
 	r := roofline.Rates{ReadBytes: 1000, Int8Ops: 1e5, FloatOps: 1e9}
-	all := small.Forecasts(r, 10)
+	all := small.Forecasts(r, 10, func(int) int { return 32 })
 	if len(all) != 4 || all[0].Name != "prefill of 10 tokens" {
 		t.Fatalf("forecasts %+v", all)
 	}
@@ -102,6 +102,22 @@ func TestForecasts(t *testing.T) {
 	}
 	if many := all[3]; many.Limit <= 8*one.Limit || many.Limit >= 32*one.Limit {
 		t.Errorf("32 sequences: %+v against one: %+v", many, one)
+	}
+}
+
+// No more sequences are forecast than the cache holds, and one in any case.
+func TestForecastsAreOfSequencesThatFit(t *testing.T) {
+	for most, want := range map[int]string{
+		0: "decode, 1 sequence", 1: "decode, 1 sequence", 5: "decode, 1 sequence; decode, 5 sequences", 8: "decode, 1 sequence; decode, 8 sequences",
+		20: "decode, 1 sequence; decode, 8 sequences; decode, 20 sequences", 99: "decode, 1 sequence; decode, 8 sequences; decode, 32 sequences",
+	} {
+		var names []string
+		for _, f := range small.Forecasts(roofline.Rates{ReadBytes: 1000, Int8Ops: 1e5, FloatOps: 1e9}, 10, func(int) int { return most })[1:] {
+			names = append(names, f.Name)
+		}
+		if got := strings.Join(names, "; "); got != want {
+			t.Errorf("%d fit: %s, want %s", most, got, want)
+		}
 	}
 }
 

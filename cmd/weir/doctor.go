@@ -13,7 +13,6 @@ import (
 	"weir/bench"
 	"weir/configs"
 	"weir/engine/gguf"
-	"weir/engine/kernel/attend"
 	"weir/engine/kernel/isa"
 	"weir/engine/llm"
 	"weir/internal/console"
@@ -206,12 +205,13 @@ func measure(ctx context.Context, m machine, errs io.Writer) (roofline.Limits, e
 // checkModel says whether and how fast the model would run.
 func (d *diagnosis) checkModel(f *gguf.File, o llm.Options, measured roofline.Limits) {
 	m := d.Model
-	info, err := llm.Describe(f, o)
+	engine, err := describeEngine(f, o)
 	if err != nil {
 		m.WhyNot = err.Error()
 		return
 	}
-	m.Runs, m.Engine = true, newEngineReport(info)
+	info := engine.info
+	m.Runs, m.Engine = true, engine
 	d.checkFit(info)
 	if info.Embeds {
 		return // forecasts are of tokens that are generated
@@ -222,7 +222,7 @@ func (d *diagnosis) checkModel(f *gguf.File, o llm.Options, measured roofline.Li
 	}
 	m.BytesPerToken = cost.Decode(1, 0).Bytes
 	if measured.Threads > 0 {
-		m.Forecasts = cost.Forecasts(measured.All, info.MaxModelLen)
+		m.Forecasts = cost.Forecasts(measured.All, info.MaxModelLen, info.Sequences)
 	}
 }
 
@@ -337,13 +337,10 @@ func (m *modelHealth) print(row func(...string)) {
 		row("context", fmt.Sprintf("%d tokens; %d would be served", e.ContextLength, e.MaxModelLen))
 		return
 	}
-	row("weights", fmt.Sprintf("%s in memory, %.3g GB read for each token", unit.Bytes(e.WeightBytes), m.BytesPerToken/1e9))
+	row("memory", fmt.Sprintf("%s of weights and %s of KV cache", unit.Bytes(e.WeightBytes), unit.Bytes(e.KVBytes)))
+	row("weights", fmt.Sprintf("%.3g GB read for each token", m.BytesPerToken/1e9))
 	e.printTable(row)
-	row("kv cache", fmt.Sprintf("%s, %d blocks of %d tokens, %s (%s): %s%s", e.KVType, e.KVBlocks, e.BlockTokens,
-		unit.Bytes(e.KVBytes), e.each("per token"), local.Sequences(e.Sequences, e.MaxModelLen), e.kept()))
-	if e.KVCost != nil || e.KVType == attend.KVQ8.String() {
-		row("kv cost", local.ShowCacheCost(e.KVCost))
-	}
+	e.printCache(row)
 	row("context", fmt.Sprintf("%d tokens; %d would be served", e.ContextLength, e.MaxModelLen))
 	for _, f := range m.Forecasts {
 		row(f.Name, fmt.Sprintf("about %.3g tokens/s; %.3g at most, by %s", f.Expected, f.Limit, f.Bound))

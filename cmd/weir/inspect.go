@@ -135,6 +135,8 @@ type engineReport struct {
 
 	Windows []windowReport `json:"windows,omitempty"` // of layers that see no further; absent: all see all
 
+	IfF16 *cacheReport `json:"kv_cache_if_f16,omitempty"` // what the cache would be then; absent where its type is known
+
 	info  llm.Info
 	gives string // what a text is answered with, of text encoders
 }
@@ -153,6 +155,43 @@ func (e *engineReport) printTable(row func(...string)) {
 	if e.TableBytes > 0 {
 		row("embeddings", unit.Bytes(e.TableBytes)+" stay in the file, of which each token reads a row; what is read often lies in the page cache")
 	}
+}
+
+// cacheReport is how much a KV cache holds.
+type cacheReport struct {
+	Bytes       int64 `json:"bytes"`
+	Tokens      int   `json:"tokens"`
+	MaxModelLen int   `json:"max_model_len"`
+	Sequences   int   `json:"sequences_of_full_length"`
+}
+
+// printCache tells what the KV cache holds, and what it would hold where measuring may choose another type.
+func (e *engineReport) printCache(row func(...string)) {
+	row("kv cache", fmt.Sprintf("%d tokens in %s (%s): %s%s", e.KVTokens, e.KVType, e.each("each"),
+		local.Sequences(e.Sequences, e.MaxModelLen), e.kept()))
+	if e.KVCost != nil || e.KVType == attend.KVQ8.String() {
+		row("kv cost", local.ShowCacheCost(e.KVCost))
+	}
+	if f := e.IfF16; f != nil {
+		row("with f16", fmt.Sprintf("%d tokens in %s: %s", f.Tokens, unit.Bytes(f.Bytes), local.Sequences(f.Sequences, f.MaxModelLen)))
+	}
+}
+
+// describeEngine reports how a file would run. Before the first load has measured what q8_0 costs, it may be f16.
+func describeEngine(f *gguf.File, o llm.Options) (*engineReport, error) {
+	info, err := llm.Describe(f, o)
+	if err != nil {
+		return nil, err
+	}
+	r := newEngineReport(info)
+	if o.KVType != attend.KVAuto || info.KVType != attend.KVQ8.String() || info.KVCost != nil {
+		return r, nil
+	}
+	o.KVType = attend.KVF16
+	if wide, err := llm.Describe(f, o); err == nil { // else the cost alone decides whether the model runs
+		r.IfF16 = &cacheReport{wide.KVBytes, wide.KVTokens, wide.MaxModelLen, local.FullSequences(wide)}
+	}
+	return r, nil
 }
 
 func newEngineReport(i llm.Info) *engineReport {
@@ -239,10 +278,8 @@ func inspect(c configs.Config) (*report, error) {
 	if err != nil {
 		return nil, err
 	}
-	if info, err := llm.Describe(f, options); err != nil {
+	if r.Engine, err = describeEngine(f, options); err != nil {
 		r.WhyNot = err.Error()
-	} else {
-		r.Engine = newEngineReport(info)
 	}
 	r.checkText(f, c.Model)
 	r.Supported = r.WhyNot == ""
@@ -408,11 +445,7 @@ func (r *report) printEngine(row func(...string)) {
 	}
 	row("memory", fmt.Sprintf("%s of weights and %s of KV cache", unit.Bytes(e.WeightBytes), unit.Bytes(e.KVBytes)))
 	e.printTable(row)
-	row("kv cache", fmt.Sprintf("%d tokens in %s (%s): %s%s", e.KVTokens, e.KVType, e.each("each"),
-		local.Sequences(e.Sequences, e.MaxModelLen), e.kept()))
-	if e.KVCost != nil || e.KVType == attend.KVQ8.String() {
-		row("kv cost", local.ShowCacheCost(e.KVCost))
-	}
+	e.printCache(row)
 	row("digest", e.Digest)
 }
 

@@ -107,6 +107,8 @@ func TestDecodersRefuseWhatIsNotBuilt(t *testing.T) {
 		{tiny{arch: "apertus", norms: true}, Options{}, "xielu.alpha_p has 0 values for 2 layers"},
 		{tiny{arch: "hunyuan-dense", norms: true, edit: set("hunyuan-dense.rope.scaling.alpha", float32(50))}, Options{}, "rope.scaling.alpha is 50"},
 		{tiny{arch: "stablelm", edit: set("stablelm.attention.layer_norm_epsilon", float32(1e-5))}, Options{}, "output_norm.bias is missing"},
+		{tiny{arch: "gemma2", edit: set("gemma2.attention.sliding_window", uint32(0))}, Options{}, "sliding_window is 0, with which layers see nothing; published models of gemma2 have 4096"},
+		{tiny{arch: "gpt-oss", edit: set("gpt-oss.attention.sliding_window", uint32(0))}, Options{}, "sliding_window is 0, with which layers see nothing; published models of gpt-oss have 128"},
 	} {
 		if _, err := Describe(c.m.file(t), c.opts); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q in it", c.m.arch, err, c.want)

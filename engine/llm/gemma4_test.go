@@ -68,6 +68,8 @@ func TestGemma4RefusesContradictions(t *testing.T) {
 		{small, "gemma4.attention.sliding_window_pattern", []bool{true, false, true}, "", "sliding_window_pattern is of 3 layers, and the model has 7"},
 		{small, "gemma4.attention.sliding_window_pattern", nil, "", "sliding_window_pattern is missing"},
 		{small, "gemma4.attention.sliding_window_pattern", []bool{true, true, true, true, true, true, true}, "", "head_count_kv is 2 in layer 4, which reads the keys and values of layer 3 with 1"},
+		{small, "gemma4.attention.head_count_kv", nil, "", "gemma4.attention.head_count_kv is missing"},
+		{small, "gemma4.attention.key_length", nil, "", "gemma4.attention.key_length is missing"},
 		{small, "gemma4.attention.head_count_kv", []int32{2, 1}, "", "head_count_kv is of 2 layers, and the model has 7"},
 		{small, "gemma4.attention.head_count_kv", []int32{2, 3, 2, 1, 2, 2, 1}, "", "head_count_kv, which is 3 in layer 1"},
 		{small, "gemma4.attention.head_count_kv", []int32{2, 1, 2, 1, 4, 2, 1}, "", "head_count_kv is 4 in layer 4, which reads the keys and values of layer 2 with 2"},
@@ -85,6 +87,7 @@ func TestGemma4RefusesContradictions(t *testing.T) {
 		{small, "tokenizer.ggml.suppress_tokens", []int32{3, 60}, "", "suppress_tokens holds 60, outside of the vocabulary of 60"},
 		{dense, "", nil, "blk.2.attn_k.weight", "blk.2.attn_k.weight is missing"},
 		{dense, "gemma4.expert_count", uint32(4), "", "expert_used_count is missing"},
+		{"decoders/gemma3", "gemma3.attention.key_length", nil, "", "gemma3.attention.key_length is missing; attention.value_length is"},
 		{text, "", nil, "output.weight", "output.weight is missing"},
 		{text, "gemma-embedding2.embedding_length_out", uint32(768), "", "gives vectors of 20 values, and gemma-embedding2.embedding_length_out is 768"},
 		{text, "gemma-embedding2.attention.causal", true, "", "attention.causal is true"},
@@ -214,8 +217,8 @@ func TestEmbeddingGemma2ProjectsTheMean(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if info, err := Describe(f, Options{}); err != nil || info.Dimensions != len(want) {
-		t.Errorf("vectors of %d values are described, %v", info.Dimensions, err)
+	if info, err := Describe(f, Options{}); err != nil || info.Dimensions != len(want) || info.InputBytes < mostRows*int64(info.Layers)*4 {
+		t.Errorf("vectors of %d values are described, and inputs of %d bytes, %v", info.Dimensions, info.InputBytes, err)
 	}
 }
 

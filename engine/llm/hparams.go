@@ -97,10 +97,7 @@ func readHparams(f *gguf.File) (hparams, error) {
 	} else {
 		h.eps = float32(m.number("attention.layer_norm_rms_epsilon", math.NaN()))
 	}
-	h.headDim = m.size("attention.key_length", h.width/max(h.heads, 1))
-	if v := m.size("attention.value_length", h.headDim); v != h.headDim {
-		m.fail("attention.value_length", "is %d and key_length %d; they must be equal", v, h.headDim)
-	}
+	h.readHeadDim(m)
 	if h.scale = float32(m.number("attention.scale", 0)); h.scale == 0 {
 		h.scale = float32(1 / math.Sqrt(float64(max(h.headDim, 1))))
 	}
@@ -121,6 +118,35 @@ func readHparams(f *gguf.File) (hparams, error) {
 	}
 	h.name, _, _ = f.String("general.name")
 	return h, errors.Join(h.readVocab(f), h.readSuppressed(f))
+}
+
+// readHeadDim reads the size of heads: without a key the width is divided among them, except where layers have heads of two sizes.
+func (h *hparams) readHeadDim(m *metadata) {
+	const keys, values = "attention.key_length", "attention.value_length"
+	fallback := h.width / max(h.heads, 1)
+	if h.arch.layered {
+		fallback = 0
+	}
+	h.headDim = m.size(keys, fallback)
+	switch v := m.size(values, h.headDim); {
+	case v == h.headDim:
+	case !m.has(keys):
+		m.fail(keys, "is missing; %s is %d, and an embedding_length of %d gives each of %d heads %d", values, v, h.width, h.heads, h.headDim)
+	default:
+		m.fail(values, "is %d and key_length %d; they must be equal", v, h.headDim)
+	}
+}
+
+// readWindow reads how far layers with a window see. It refuses 0 in families that were trained with one: that would hide all positions.
+func (h *hparams) readWindow(m *metadata) {
+	const key = "attention.sliding_window"
+	if h.window = m.count(key); h.window > 0 || h.arch.trained == 0 {
+		return
+	}
+	if h.arch.period > 0 && m.has(key) {
+		m.fail(key, "is 0, with which layers see nothing; published models of %s have %d", h.arch.name, h.arch.trained)
+	}
+	h.window = h.arch.trained
 }
 
 // leaveDrafts leaves the layers out that draft tokens, which are the last ones of the file.
@@ -198,7 +224,7 @@ func readTemper(m *metadata, original int) temper {
 
 // readEncoder reads the keys that text encoders have.
 func (h *hparams) readEncoder(m *metadata) {
-	h.window = cmp.Or(m.count("attention.sliding_window"), h.arch.trained)
+	h.readWindow(m)
 	h.local = h.rope.unscaled()
 	if h.baseWithin = m.number("rope.freq_base_swa", 0); h.baseWithin < 0 {
 		m.fail("rope.freq_base_swa", "is %v, must not be negative", h.baseWithin)

@@ -48,7 +48,7 @@ type Info struct {
 	KVBytes         int64
 	WeightBytes     int64 // in memory
 	TableBytes      int64 // of a table in the file of which a step reads the rows of its tokens; no part of WeightBytes
-	InputBytes      int64 // that the inputs of Gemma 4's layers take of the largest step's rows; 0 of models without, and of encoders
+	InputBytes      int64 // that the inputs of Gemma 4's layers take of the largest step's rows, or pass's; 0 of models without
 	Threads         int
 
 	// Windows are the layers by how far they see, those that see all first; nil: not known.
@@ -75,6 +75,15 @@ func (i *Info) KVSequenceBytes(tokens int) int64 {
 		return int64(tokens) * int64(i.KVBytesPerToken)
 	}
 	return i.kv.sequenceBytes(tokens, i.kvStep)
+}
+
+// Sequences is how many sequences of so many tokens the KV cache holds at once.
+func (i *Info) Sequences(tokens int) int {
+	blocks := (tokens + i.BlockTokens - 1) / max(i.BlockTokens, 1)
+	if len(i.kv.Tables) > 0 {
+		blocks = i.kv.need(tokens, i.kvStep)
+	}
+	return i.KVBlocks / max(blocks, 1)
 }
 
 // ExpertsTouched is how many experts of a layer a step of so many rows reads, on average; 0 of a model without experts.

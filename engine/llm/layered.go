@@ -16,7 +16,7 @@ type layered struct {
 // readLayered reads the sizes of families whose layers differ.
 func (h *hparams) readLayered(m *metadata) {
 	y := &h.layered
-	y.kvHeads = m.sizes("attention.head_count_kv", h.depth, h.heads)
+	y.kvHeads = m.sizes("attention.head_count_kv", h.depth, 0)
 	y.ffn = m.sizes("feed_forward_length", h.depth, 0)
 	h.kvHeads, h.ffn = y.kvHeads[0], y.ffn[0]
 	for i, n := range y.kvHeads {

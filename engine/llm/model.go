@@ -136,6 +136,7 @@ func readOutline(f *gguf.File, opts *Options) (*outline, error) {
 	switch {
 	case h.embeds():
 		o.budget, err = opts.sizeTexts(shape, h.context)
+		o.inputBytes = o.weights.inputs.rowBytes(o.depth) * int64(max(mostRows, o.budget.maxModelLen))
 	case opts.keepAll && opts.MaxModelLen > 0:
 		o.budget, err = opts.sizeWhole(shape, o.kvType(opts))
 	default:

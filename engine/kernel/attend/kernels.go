@@ -210,11 +210,23 @@ func mixFour(sums *[blockValues]int32, codes *[valueTokens]uint8, values *[value
 	}
 }
 
+// scoreF32Portable adds up in doubles, which plain Go does as fast as in floats.
 func scoreF32Portable(dst []float32, query []uint32, lanes, headDim int, s *stretch) {
 	for i, t := range s.tiles {
 		keys := vector.Floats(s.data[t : t+4*tileTokens*headDim])
-		for d := range headDim {
-			scoreKeys(dst[i*tileTokens:], query[d*laneStep:], lanes, laneStep*headDim, (*[tileTokens]float32)(keys[d*tileTokens:]), d == 0)
+		for l := range lanes {
+			var sums [tileTokens]float64
+			q := query[l/laneStep*laneStep*headDim+l%laneStep:]
+			for d := range headDim {
+				x := float64(math.Float32frombits(q[d*laneStep]))
+				for t, k := range (*[tileTokens]float32)(keys[d*tileTokens:]) {
+					sums[t] += x * float64(k)
+				}
+			}
+			out := (*[tileTokens]float32)(dst[l*scoreStride+i*tileTokens:])
+			for t, v := range sums {
+				out[t] = float32(v)
+			}
 		}
 	}
 }
@@ -247,7 +259,7 @@ func mixF32Portable(out, weights []float32, headDim int, s *stretch, n int) {
 	for i := range n {
 		values := vector.Floats(s.data[s.tiles[i/tileTokens]+s.at+i%tileTokens*4*headDim:][:4*headDim])
 		for l := range laneStep {
-			axpy(out[l*headDim:(l+1)*headDim], weights[l*scoreStride+i], values)
+			axpyOnce(out[l*headDim:(l+1)*headDim], weights[l*scoreStride+i], values)
 		}
 	}
 }
@@ -270,6 +282,14 @@ func mixF16Portable(out, weights []float32, headDim int, s *stretch, n int) {
 func blendPortable(acc, x []float32, a, b float32) {
 	for i, v := range acc {
 		acc[i] = v*a + x[i]*b
+	}
+}
+
+// axpyOnce is axpy that rounds a product and its sum once, as the assembly does.
+func axpyOnce(y []float32, f float32, x []float32) {
+	x = x[:len(y)]
+	for i, v := range y {
+		y[i] = float32(float64(v) + float64(f)*float64(x[i]))
 	}
 }
 

@@ -132,22 +132,19 @@ func Weigh(level isa.Level, x []float32, stride, width int, seen []Seen, out []S
 // The same in plain Go, one function for each kernel of asm/vector.go.
 
 func sumSquaresPortable(x []float32) float32 {
-	var s0, s1, s2, s3, s4, s5, s6, s7 float32
-	for len(x) >= 8 {
-		s0 += x[0] * x[0]
-		s1 += x[1] * x[1]
-		s2 += x[2] * x[2]
-		s3 += x[3] * x[3]
-		s4 += x[4] * x[4]
-		s5 += x[5] * x[5]
-		s6 += x[6] * x[6]
-		s7 += x[7] * x[7]
-		x = x[8:]
+	var s0, s1, s2, s3 float64
+	for len(x) >= 4 {
+		a, b, c, d := float64(x[0]), float64(x[1]), float64(x[2]), float64(x[3])
+		s0 += a * a
+		s1 += b * b
+		s2 += c * c
+		s3 += d * d
+		x = x[4:]
 	}
 	for _, v := range x {
-		s0 += v * v
+		s0 += float64(v) * float64(v)
 	}
-	return ((s0 + s4) + (s2 + s6)) + ((s1 + s5) + (s3 + s7))
+	return float32((s0 + s2) + (s1 + s3))
 }
 
 func scaleByPortable(dst, x, w []float32, f float32) {
@@ -184,31 +181,33 @@ func swigluPortable(dst, gate, up []float32) {
 }
 
 func sumPortable(x []float32) float32 {
-	var s [8]float32
-	for len(x) >= 8 {
-		for i, v := range x[:8] {
-			s[i] += v
+	var s [4]float64
+	for len(x) >= 4 {
+		for i, v := range x[:4] {
+			s[i] += float64(v)
 		}
-		x = x[8:]
+		x = x[4:]
 	}
 	for _, v := range x {
-		s[0] += v
+		s[0] += float64(v)
 	}
-	return ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]))
+	return float32((s[0] + s[2]) + (s[1] + s[3]))
 }
 
 func sumDeviationsPortable(x []float32, mean float32) float32 {
-	var s [8]float32
-	for len(x) >= 8 {
-		for i, v := range x[:8] {
-			s[i] += (v - mean) * (v - mean)
+	var s [4]float64
+	for len(x) >= 4 {
+		for i, v := range x[:4] {
+			d := float64(v) - float64(mean)
+			s[i] += d * d
 		}
-		x = x[8:]
+		x = x[4:]
 	}
 	for _, v := range x {
-		s[0] += (v - mean) * (v - mean)
+		d := float64(v) - float64(mean)
+		s[0] += d * d
 	}
-	return ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]))
+	return float32((s[0] + s[2]) + (s[1] + s[3]))
 }
 
 func centerByPortable(dst, x, w, b []float32, mean, f float32) {

@@ -264,16 +264,26 @@ func blockScales(f *format, scales *[tileLanes]float32, tile []byte) {
 	}
 }
 
-// floatProduct multiplies all columns of a tile of floats.
+// floatProduct multiplies all columns of a tile of floats. It adds up in doubles, which plain Go does as fast as in floats.
 func floatProduct(t gguf.Type, f *format, total *[panelRows][tileLanes]float32, tile, panel []byte, m int) {
 	var w [tileLanes]float32
+	var wide [tileLanes]float64
+	var sums [panelRows][tileLanes]float64
 	for c := range len(tile) / f.tileBytes {
 		Decode(t, w[:], tile[c*f.tileBytes:][:f.tileBytes])
+		for l, v := range w {
+			wide[l] = float64(v)
+		}
 		for r := range m {
-			x := panelRow{panelView{codes: panel[c*m*floatPanelBytes:]}, m, r}.float(0)
-			for l := range w {
-				total[r][l] += w[l] * x
+			x := float64(panelRow{panelView{codes: panel[c*m*floatPanelBytes:]}, m, r}.float(0))
+			for l, v := range wide {
+				sums[r][l] += v * x
 			}
+		}
+	}
+	for r := range m {
+		for l, v := range sums[r] {
+			total[r][l] = float32(v)
 		}
 	}
 }
