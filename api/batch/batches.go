@@ -1,6 +1,7 @@
 package batch
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -152,39 +153,53 @@ func (c *call) listBatches() *api.Error {
 	return nil
 }
 
-func (c *call) showBatch() *api.Error {
+// find is a batch of the caller's tenant, as it stands now.
+func (c *call) find(id string) (Batch, *api.Error) {
 	ctx, cancel := storeContext()
 	defer cancel()
-	b, err := c.config.Store.FindBatch(ctx, c.caller.Tenant.Name, c.id)
+	b, err := c.config.Store.FindBatch(ctx, c.caller.Tenant.Name, id)
 	if err != nil {
-		return c.stored(err, "batch", c.id)
+		return b, c.stored(err, "batch", id)
 	}
-	b = c.live(b)
+	return c.live(b), nil
+}
+
+func (c *call) showBatch() *api.Error {
+	b, fault := c.find(c.id)
+	if fault == nil {
+		api.WriteJSON(c.ctx, 200, batchObjectOf(&b))
+	}
+	return fault
+}
+
+func (c *call) cancelBatch() *api.Error {
+	b, fault := c.cancel(c.id)
+	switch {
+	case fault != nil:
+		return fault
+	case b.Status.Over() && b.Status != StatusCancelled:
+		return api.Refuse("batch_ended", fmt.Sprintf("the batch %s is %s already and cannot be cancelled", b.ID, b.Status))
+	}
 	api.WriteJSON(c.ctx, 200, batchObjectOf(&b))
 	return nil
 }
 
-func (c *call) cancelBatch() *api.Error {
+// cancel asks for the end of a batch. One that has ended is returned as it is.
+func (c *call) cancel(id string) (Batch, *api.Error) {
+	if b, fault := c.find(id); fault != nil {
+		return b, fault
+	}
 	ctx, cancel := storeContext()
 	defer cancel()
-	store, who := c.config.Store, c.caller.Tenant.Name
-	if _, err := store.FindBatch(ctx, who, c.id); err != nil {
-		return c.stored(err, "batch", c.id)
+	if err := c.config.Audit(ctx, c.by(), "batch.cancel", id, nil); err != nil {
+		return Batch{}, c.stored(err, "", "")
 	}
-	if err := c.config.Audit(ctx, c.by(), "batch.cancel", c.id, nil); err != nil {
-		return c.stored(err, "", "")
-	}
-	b, err := store.CancelBatch(ctx, who, c.id, time.Now())
-	switch {
-	case err != nil:
-		return c.stored(err, "batch", c.id)
-	case b.Status.Over() && b.Status != StatusCancelled:
-		return api.Refuse("batch_ended", fmt.Sprintf("the batch %s is %s already and cannot be cancelled", b.ID, b.Status))
+	b, err := c.config.Store.CancelBatch(ctx, c.caller.Tenant.Name, id, time.Now())
+	if err != nil {
+		return b, c.stored(err, "batch", id)
 	}
 	c.worker.nudge(b.ID)
-	b = c.live(b)
-	api.WriteJSON(c.ctx, 200, batchObjectOf(&b))
-	return nil
+	return c.live(b), nil
 }
 
 // batchRequest is what a client asks for.
@@ -232,6 +247,15 @@ func (c *call) makeBatch() *api.Error {
 	case f.Place != c.folder.place:
 		return elsewhere(f)
 	}
+	if fault := c.add(ctx, b); fault != nil {
+		return fault
+	}
+	api.WriteJSON(c.ctx, 200, batchObjectOf(&b))
+	return nil
+}
+
+// add adds a batch to those that are to be run.
+func (c *call) add(ctx context.Context, b Batch) *api.Error {
 	if err := c.config.Audit(ctx, c.by(), "batch.create", b.ID, map[string]any{"file": b.Input, "endpoint": b.Endpoint}); err != nil {
 		return c.stored(err, "", "")
 	}
@@ -242,7 +266,6 @@ func (c *call) makeBatch() *api.Error {
 		return c.stored(err, "file", b.Input)
 	}
 	c.worker.look()
-	api.WriteJSON(c.ctx, 200, batchObjectOf(&b))
 	return nil
 }
 

@@ -8,11 +8,14 @@ import (
 )
 
 // endpoints are the paths that lines may be for, as far as the edge serves them. Those of predictions name their model.
-var endpoints = []string{"/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/responses", predictV1, inferV2}
+var endpoints = []string{"/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/responses", pathMessages, predictV1, inferV2}
 
 const (
 	predictV1 = "/v1/models/{model}:predict"
 	inferV2   = "/v2/models/{model}/infer"
+
+	// pathMessages is Anthropic's, whose batches may name several models.
+	pathMessages = "/v1/messages"
 
 	// maxEndpointBytes bounds a path with a model in it.
 	maxEndpointBytes = 512

@@ -143,9 +143,17 @@ func plainName(name string) string {
 
 func (c *call) deleteFile() *api.Error {
 	f, fault := c.file()
-	if fault != nil {
-		return fault
+	if fault == nil {
+		fault = c.remove(f)
 	}
+	if fault == nil {
+		api.WriteJSON(c.ctx, 200, map[string]any{"id": f.ID, "object": "file", "deleted": true})
+	}
+	return fault
+}
+
+// remove deletes a file that no unfinished batch reads.
+func (c *call) remove(f File) *api.Error {
 	ctx, cancel := storeContext()
 	defer cancel()
 	if err := c.config.Audit(ctx, c.by(), "file.delete", f.ID, nil); err != nil {
@@ -162,7 +170,6 @@ func (c *call) deleteFile() *api.Error {
 			c.config.Failed(fmt.Errorf("delete the bytes of a file: %w", err))
 		}
 	}
-	api.WriteJSON(c.ctx, 200, map[string]any{"id": f.ID, "object": "file", "deleted": true})
 	return nil
 }
 

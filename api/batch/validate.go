@@ -108,7 +108,7 @@ func (v *validation) check(text []byte, endpoint string, number int, seen map[[1
 	if seen[key] = number; len(seen) == 1 {
 		v.model = l.model
 	}
-	if l.model != v.model {
+	if l.model != v.model && endpoint != pathMessages {
 		return &LineError{Code: lineOtherModel, Param: "body.model", Message: fmt.Sprintf("the model is %.80q, and %.80q before; a batch is for one model", l.model, v.model)}
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"weir/api"
+	"weir/api/messagebatch"
 	"weir/api/openai"
 	"weir/api/tenant"
 	"weir/engine/kernel/pool"
@@ -174,7 +175,8 @@ func (s *Server) speak(edge openai.Config, about *Config) (err error) {
 	if s.batches, err = newBatches(s); err != nil {
 		return err
 	}
-	s.mux.Register(newPages(s), s.batches, s.predict, s.edge)
+	orders := messagebatch.New(messagebatch.Config{Batches: s.batches, Keys: s.edge.Keys(), Hooks: s.watchers.Batches()})
+	s.mux.Register(newPages(s), s.batches, orders, s.predict, s.edge)
 	if s.store != nil {
 		s.callers.begin(s.encryptClear)
 	}
