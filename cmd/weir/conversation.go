@@ -10,6 +10,7 @@ import (
 
 	"weir/internal/console"
 	"weir/internal/inference"
+	"weir/internal/markdown"
 	"weir/internal/server/local"
 	"weir/tokenizer"
 )
@@ -35,6 +36,46 @@ func (c *conversation) clear() {
 	if c.options.system != "" {
 		c.history = append(c.history, local.Message{Role: "system", Content: c.options.system})
 	}
+}
+
+// setSystem changes the system message; the conversation goes on.
+func (c *conversation) setSystem(text string) {
+	c.options.system = text
+	said := c.history
+	if len(said) > 0 && said[0].Role == "system" {
+		said = said[1:]
+	}
+	var history []local.Message
+	if text != "" {
+		history = append(history, local.Message{Role: "system", Content: text})
+	}
+	c.history = append(history, said...)
+}
+
+// resume goes on with another conversation, whose system message is that of o.
+func (c *conversation) resume(o runOptions, history []local.Message) {
+	c.options, c.history = o, history
+}
+
+// takeLast forgets the last message of the user, and its answer.
+func (c *conversation) takeLast() (question string, ok bool) {
+	for i := len(c.history) - 1; i >= 0; i-- {
+		if c.history[i].Role == "user" {
+			question = c.history[i].Content
+			c.history = c.history[:i]
+			return question, true
+		}
+	}
+	return "", false
+}
+
+// shown is where an answer goes, and what ends it there.
+func (c *conversation) shown() (io.Writer, func() error) {
+	if c.options.plain || !console.IsTerminal(c.out) || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
+		return c.out, func() error { return nil }
+	}
+	w := markdown.NewWriter(c.out)
+	return w, w.Close
 }
 
 // answer is how an answer went.
@@ -77,7 +118,8 @@ func (c *conversation) ask(question string, stop <-chan os.Signal) (answer, erro
 	if err != nil {
 		return answer{}, fmt.Errorf("ask: %w", err)
 	}
-	w := &answerWriter{out: c.out, terminal: console.IsTerminal(c.out), decoder: c.model.Tokenizer.NewDecoder(false),
+	out, end := c.shown()
+	w := &answerWriter{out: out, end: end, terminal: console.IsTerminal(c.out), decoder: c.model.Tokenizer.NewDecoder(false),
 		ends: c.model.Tokenizer.IsEOG, asked: asked}
 	err = w.follow(stream, stop)
 	w.answer.promptTokens, w.answer.cachedTokens = len(prompt), stream.Progress().CachedTokens
@@ -88,6 +130,7 @@ func (c *conversation) ask(question string, stop <-chan os.Signal) (answer, erro
 // answerWriter follows a stream and writes its text.
 type answerWriter struct {
 	out      io.Writer
+	end      func() error
 	terminal bool // out is one: control characters stay off it
 	decoder  *tokenizer.Decoder
 	ends     func(id int32) bool // tokens that have no text in an answer
@@ -159,6 +202,9 @@ func (w *answerWriter) write(text []byte) error {
 
 // endLine is not part of the answer.
 func (w *answerWriter) endLine() error {
+	if err := w.end(); err != nil {
+		return fmt.Errorf("write answer: %w", err)
+	}
 	if _, err := io.WriteString(w.out, "\n"); err != nil {
 		return fmt.Errorf("write answer: %w", err)
 	}

@@ -158,7 +158,7 @@ func flagError(cmd *cobra.Command, err error) error {
 			near = meant
 		}
 		switch verb, _, err := cmd.Find([]string{unknown.GetSpecifiedName()}); {
-		case err == nil && verb != cmd: // weir --version
+		case err == nil && verb != cmd: // weir --serve
 			hint = "run " + verb.CommandPath()
 		case len(near) > 0 && len(near) <= 3:
 			hint = "did you mean --" + strings.Join(near, " or --") + "?"

@@ -73,8 +73,10 @@ func newRoot() *cobra.Command {
 		Args:              knownVerb,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+	root.Version = versionLine()
+	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(newServe(), newRoute(), newRun(), newModels(), newModelsPull(), newRollout(), newDeploy(), newDeployments(), newInspect(), newDoctor(), newTop(), newBench(), newPlan(), newEval(), newGolden(), newScore(), newFeatures(), newConfig(), newKeys(), newTenants(), newUsage(), newAudit(), newStore(), newDrill(), newVersion(), newMan())
+	root.AddCommand(newServe(), newRoute(), newRun(), newModels(), newModelsPull(), newLs(), newPs(), newStop(), newRollout(), newDeploy(), newDeployments(), newInspect(), newDoctor(), newTop(), newBench(), newPlan(), newEval(), newGolden(), newScore(), newFeatures(), newConfig(), newKeys(), newTenants(), newUsage(), newAudit(), newStore(), newDrill(), newVersion(), newMan())
 	tellRepeats(root)
 	groupFlags(root)
 	return root

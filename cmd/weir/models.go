@@ -78,6 +78,11 @@ func (m *modelsVerb) print(value any, text func(w io.Writer) error) error {
 	if !m.asJSON {
 		return text(w)
 	}
+	return printJSON(w, value)
+}
+
+// printJSON prints a value for other programs, which people may read.
+func printJSON(w io.Writer, value any) error {
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")
 	enc.SetEscapeHTML(false)

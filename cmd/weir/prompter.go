@@ -12,7 +12,7 @@ import (
 	"weir/internal/console"
 )
 
-// prompter reads questions from a terminal and shows the answers.
+// prompter reads messages and commands from a terminal and shows the answers.
 type prompter struct {
 	talk *conversation
 	in   *os.File
@@ -20,13 +20,14 @@ type prompter struct {
 	errs io.Writer
 
 	lines *term.Terminal
+	saved string // the file that the conversation was last saved to or loaded from
 }
 
-const terminalHelp = `Write a message and press Enter.
-  /clear  forget the conversation
-  /help   this
-  /exit   leave (so do Ctrl-C and Ctrl-D here)
-Ctrl-C while an answer comes stops the answer.`
+// The prompts of a message's first line and of its further ones.
+const (
+	firstPrompt = ">>> "
+	nextPrompt  = "... "
+)
 
 // loop asks and answers until the user leaves. A question that fails does not
 // end it.
@@ -34,10 +35,10 @@ func (p *prompter) loop() error {
 	p.lines = term.NewTerminal(struct {
 		io.Reader
 		io.Writer
-	}{p.in, p.out}, ">>> ")
+	}{p.in, p.out}, firstPrompt)
 	fmt.Fprintf(p.out, "%s. /help for help.\n", console.Printable(p.talk.model.Name))
 	for {
-		line, err := p.read()
+		text, err := p.read()
 		switch {
 		case errors.Is(err, io.EOF):
 			fmt.Fprintln(p.out)
@@ -45,21 +46,32 @@ func (p *prompter) loop() error {
 		case err != nil:
 			return fmt.Errorf("read terminal: %w", err)
 		}
-		switch line = strings.TrimSpace(line); line {
-		case "":
-		case "/exit", "/bye", "/quit":
+		if left := p.take(text); left {
 			return nil
-		case "/clear":
-			p.talk.clear()
-		case "/help", "/?":
-			fmt.Fprintln(p.out, terminalHelp)
-		default:
-			p.answer(line)
 		}
 	}
 }
 
-// read takes one line. The terminal is raw only while it is read, so that
+// take does what a message or command asks for, and reports whether the user leaves.
+func (p *prompter) take(text string) (left bool) {
+	command := strings.TrimSpace(text)
+	switch {
+	case command == "":
+	case strings.HasPrefix(text, "/"):
+		err := p.command(command)
+		if errors.Is(err, errLeave) {
+			return true
+		}
+		if err != nil {
+			fmt.Fprintf(p.errs, "weir: %v\n", err)
+		}
+	default:
+		p.answer(text)
+	}
+	return false
+}
+
+// read takes one message. The terminal is raw only while it is read, so that
 // Ctrl-C is a signal while an answer comes.
 func (p *prompter) read() (string, error) {
 	state, err := term.MakeRaw(int(p.in.Fd()))
@@ -70,16 +82,59 @@ func (p *prompter) read() (string, error) {
 	if width, height, err := term.GetSize(int(p.in.Fd())); err == nil && width > 0 {
 		_ = p.lines.SetSize(width, height)
 	}
-	line, err := p.lines.ReadLine()
-	if errors.Is(err, term.ErrPasteIndicator) {
-		err = nil
+	p.lines.SetBracketedPasteMode(true)
+	defer p.lines.SetBracketedPasteMode(false)
+	return readMessage(p.lines)
+}
+
+// lineReader is what readMessage needs of a terminal.
+type lineReader interface {
+	ReadLine() (string, error)
+	SetPrompt(prompt string)
+}
+
+// readMessage reads a message of one line; of several where a line ends with a backslash, between """ and """, and as they are pasted.
+// Ctrl-C and Ctrl-D in the middle give it up.
+func readMessage(lines lineReader) (string, error) {
+	defer lines.SetPrompt(firstPrompt)
+	var text strings.Builder
+	block := false
+	for first := true; ; first = false {
+		line, err := lines.ReadLine()
+		pasted := errors.Is(err, term.ErrPasteIndicator)
+		switch {
+		case pasted:
+		case errors.Is(err, io.EOF) && !first:
+			return "", nil
+		case err != nil:
+			return "", err
+		}
+		lines.SetPrompt(nextPrompt)
+		if rest, opened := strings.CutPrefix(line, `"""`); first && opened {
+			block, line = true, rest
+		}
+		if rest, closed := strings.CutSuffix(strings.TrimRight(line, " "), `"""`); block && closed {
+			text.WriteString(rest)
+			return text.String(), nil
+		}
+		rest, continued := strings.CutSuffix(line, `\`)
+		if !block && !pasted && !continued {
+			text.WriteString(line)
+			return text.String(), nil
+		}
+		if !block && continued {
+			line = rest
+		}
+		text.WriteString(line + "\n")
 	}
-	return line, err
 }
 
 func (p *prompter) answer(question string) {
 	stop, end := interrupts()
 	defer end()
+	if restore, err := console.Quiet(p.in); err == nil {
+		defer restore()
+	}
 	a, err := p.talk.ask(question, stop)
 	if err != nil {
 		fmt.Fprintf(p.errs, "weir: %v\n", err)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
 	"weir/configs"
@@ -27,6 +28,7 @@ type runOptions struct {
 	seed        uint64
 	system      string
 	verbose     bool
+	plain       bool
 }
 
 func newRun() *cobra.Command {
@@ -34,21 +36,19 @@ func newRun() *cobra.Command {
 		Use:   "run [MODEL.gguf]",
 		Short: "Chat with a model in the terminal",
 		Long: "Chat with a GGUF model in the terminal; without an argument, with the small built-in\n" +
-			"model. Ctrl-C stops an answer; at the prompt, Ctrl-C or Ctrl-D leaves. /clear forgets\n" +
-			"the conversation, /help lists the commands. When standard input is not a terminal, all of it is one\n" +
+			"model. Ctrl-C stops an answer; at the prompt, Ctrl-C or Ctrl-D leaves. /help lists the commands: /set and\n" +
+			"/system change how it answers, /save and /load keep a conversation. When standard input is not a terminal, all of it is one\n" +
 			"prompt and the answer goes to standard output.",
 		Example: "  weir run model.gguf\n  echo 'What is TTFT?' | weir run",
 		Args:    atMost(1),
 	}
 	opts := addOptions(cmd, engineSections)
 	var o runOptions
-	cmd.Flags().Float32Var(&o.temperature, "temperature", 0, "sampling temperature; 0 always takes the most probable token")
-	cmd.Flags().Float32Var(&o.topP, "top-p", 1, "sample from the most probable tokens whose probabilities add up to this")
-	cmd.Flags().IntVar(&o.topK, "top-k", 0, "sample from this many of the most probable tokens; 0 is all")
-	cmd.Flags().IntVar(&o.maxTokens, "max-tokens", 0, "longest answer; 0 is the rest of the context")
-	cmd.Flags().Uint64Var(&o.seed, "seed", 0, "the same seed gives the same answer; 0 takes a new one each time")
+	o.topP = 1
+	addSamplingFlags(cmd.Flags(), &o)
 	cmd.Flags().StringVar(&o.system, "system", "", "system message")
 	cmd.Flags().BoolVar(&o.verbose, "verbose", false, "print counts and tokens per second after each answer")
+	cmd.Flags().BoolVar(&o.plain, "plain", false, "write answers as they come, without showing their Markdown")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := o.check(); err != nil {
 			return err
@@ -64,6 +64,15 @@ func newRun() *cobra.Command {
 		return run(c, o, cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 	}
 	return cmd
+}
+
+// addSamplingFlags adds the flags of how answers are sampled; what o has are the defaults.
+func addSamplingFlags(f *pflag.FlagSet, o *runOptions) {
+	f.Float32Var(&o.temperature, "temperature", o.temperature, "sampling temperature; 0 always takes the most probable token")
+	f.Float32Var(&o.topP, "top-p", o.topP, "sample from the most probable tokens whose probabilities add up to this")
+	f.IntVar(&o.topK, "top-k", o.topK, "sample from this many of the most probable tokens; 0 is all")
+	f.IntVar(&o.maxTokens, "max-tokens", o.maxTokens, "longest answer; 0 is the rest of the context")
+	f.Uint64Var(&o.seed, "seed", o.seed, "the same seed gives the same answer; 0 takes a new one each time")
 }
 
 func (o runOptions) check() error {

@@ -148,7 +148,8 @@ var table = []folder{
 	{path: "internal/defaultmodel"},
 	{path: "internal/jsonfault"},
 	{path: "internal/outfile", own: []string{"internal/disk"}},
-	{path: "internal/console", own: []string{"internal/unit"}, third: []string{progressbar, xterm}},
+	{path: "internal/markdown"},
+	{path: "internal/console", own: []string{"internal/unit"}, third: []string{progressbar, xsys, xterm}},
 	{path: "internal/reference"},
 	{path: "internal/archtest"},
 }
