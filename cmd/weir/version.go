@@ -21,12 +21,16 @@ func newVersion() *cobra.Command {
 		Short: "Print version, commit and platform",
 		Args:  atMost(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			b := build()
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "weir %s (commit %s, %s, %s/%s)\n",
-				b.Version, b.Commit, b.GoVersion, runtime.GOOS, runtime.GOARCH)
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), versionLine())
 			return err
 		},
 	}
+}
+
+// versionLine is what weir version and weir --version print.
+func versionLine() string {
+	b := build()
+	return fmt.Sprintf("weir %s (commit %s, %s, %s/%s)", b.Version, b.Commit, b.GoVersion, runtime.GOOS, runtime.GOARCH)
 }
 
 // build identifies this binary.

@@ -33,7 +33,9 @@ type Puller struct {
 
 // Pull brings a model in under an alias, by default under the name that is pulled.
 func (p *Puller) Pull(ctx context.Context, text, as string) (registry.Version, error) {
+	told := &reach{errs: p.Errs}
 	h := hub.New(os.Getenv)
+	h.Client.Transport = told
 	source, err := h.Parse(text)
 	if err != nil {
 		return registry.Version{}, err
@@ -49,8 +51,10 @@ func (p *Puller) Pull(ctx context.Context, text, as string) (registry.Version, e
 	}
 	room := registry.Room{Bytes: p.Config.Registry.CacheBytes, Keep: p.keep(h)}
 	if source.Kind == hub.OCI {
+		remote := RemoteOf(p.Config, p.Plain)
+		remote.Transport = told
 		return p.Registry.Pull(ctx, registry.Pull{
-			Reference: source.Reference, Name: as, Remote: RemoteOf(p.Config, p.Plain), Room: room, Progress: progress,
+			Reference: source.Reference, Name: as, Remote: remote, Room: room, Progress: progress,
 		})
 	}
 	f := registry.Fetch{Name: as, Source: text, Describe: describeFile, Do: h.Client.Do, Room: room, Progress: progress}
