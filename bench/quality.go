@@ -1,7 +1,6 @@
 package bench
 
 import (
-	_ "embed"
 	"errors"
 	"fmt"
 	"io"
@@ -9,12 +8,6 @@ import (
 	"slices"
 	"strconv"
 )
-
-// QualityText is English prose about servers, some 5,000 tokens, for measurements without a
-// text of the user's.
-//
-//go:embed quality.txt
-var QualityText string
 
 // scorer is what is measured: engine/llm's Scorer. A reference may be LogProbs, too.
 type scorer interface {

@@ -6,6 +6,8 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"weir/internal/prose"
 )
 
 // table scores every position by the token at the position: logits[token].
@@ -101,8 +103,9 @@ func TestQualityRefusals(t *testing.T) {
 	}
 }
 
-func TestQualityTextIsLongEnough(t *testing.T) {
-	if n := len(QualityText); n < 20_000 || strings.Contains(QualityText, "\r") {
+// What is measured without a text of the user's is.
+func TestTheTextIsLongEnough(t *testing.T) {
+	if n := len(prose.Text); n < 20_000 || strings.Contains(prose.Text, "\r") {
 		t.Errorf("%d bytes", n)
 	}
 }

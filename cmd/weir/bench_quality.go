@@ -15,6 +15,7 @@ import (
 	"weir/engine/kernel/attend"
 	"weir/engine/llm"
 	"weir/internal/console"
+	"weir/internal/prose"
 	"weir/internal/server/local"
 	"weir/tokenizer"
 )
@@ -241,7 +242,7 @@ func (r *qualityReference) Close() error {
 // tokens are what both compute: those of saved log-probabilities, if there are any, or of a text.
 func (q *qualityFlags) tokens(c configs.Config, saved *bench.LogProbs) (bench.QualityOptions, error) {
 	o := bench.QualityOptions{BOS: -1, Context: q.context, From: q.from, Windows: q.windows}
-	text := bench.QualityText
+	text := prose.Text
 	if q.text != "" {
 		data, err := os.ReadFile(q.text)
 		if err != nil {

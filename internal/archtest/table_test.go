@@ -28,7 +28,7 @@ var table = []folder{
 		"api", "configs", "internal/inference", "internal/server/state", "internal/store", "router", "scheduler/admission", "telemetry",
 	}, third: []string{zap}},
 	{path: "internal/server/keychain", own: []string{"api/tenant", "configs", "internal/console", "internal/server/state", "internal/store", "telemetry/audit"}},
-	{path: "internal/server/local", own: []string{"bench", "configs", "engine", "internal", "router", "tokenizer"}},
+	{path: "internal/server/local", own: []string{"configs", "engine", "internal", "router", "tokenizer"}},
 	{path: "internal/server/rollouts", own: []string{
 		"api/admin", "api/edge", "api/openai/generation", "api/openai/models", "api/tenant", "internal/inference", "internal/server/state", "internal/tensor",
 		"router", "router/deployment", "router/rollout", "telemetry", "telemetry/slo",
@@ -52,7 +52,8 @@ var table = []folder{
 	{path: "telemetry/audit", own: []string{"internal/outfile"}},
 	{path: "telemetry/scrub", own: []string{"internal/pii"}},
 	{path: "telemetry/transcript", own: []string{"telemetry/scrub"}},
-	{path: "telemetry/trace", third: []string{otlp, otlpProto}},
+	{path: "telemetry/trace"},
+	{path: "telemetry/trace/otlp", own: []string{"telemetry/trace"}, third: []string{otlp, otlpProto}},
 	{path: "telemetry/trace/tracetest", third: []string{otlpProto, protobuf}},
 	{path: "telemetry/slo", own: []string{"telemetry"}},
 	// What classical models get and give.
@@ -147,6 +148,7 @@ var table = []folder{
 	{path: "internal/roofline", own: []string{"internal/cpu"}, third: []string{xsys}},
 	{path: "internal/defaultmodel"},
 	{path: "internal/jsonfault"},
+	{path: "internal/prose"},
 	{path: "internal/outfile", own: []string{"internal/disk"}},
 	{path: "internal/markdown"},
 	{path: "internal/console", own: []string{"internal/unit"}, third: []string{progressbar, xsys, xterm}},

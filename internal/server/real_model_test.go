@@ -13,6 +13,7 @@ import (
 	"weir/engine/kernel/attend"
 	"weir/engine/llm"
 	"weir/internal/defaultmodel"
+	"weir/internal/prose"
 	"weir/internal/reference"
 	"weir/internal/server/local"
 	"weir/internal/server/servertest"
@@ -248,7 +249,7 @@ func testRealModelIsNear(t *testing.T, m realModel, window, from int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := bench.QualityOptions{BOS: -1, Context: window, From: from, Windows: 1, Tokens: words.AppendEncode(nil, bench.QualityText, tokenizer.EncodeOptions{})}
+	o := bench.QualityOptions{BOS: -1, Context: window, From: from, Windows: 1, Tokens: words.AppendEncode(nil, prose.Text, tokenizer.EncodeOptions{})}
 	if id, ok := words.BOS(); ok && words.AddsBOS() {
 		o.BOS = id
 	}

@@ -1,7 +1,6 @@
-// Package trace tells where a request's time went, to an OpenTelemetry
-// collector: W3C Trace Context from the request's head, spans made of the
-// timestamps that are there when the request has ended, and their export over
-// OTLP. Nothing is recorded while a request runs, so that a trace costs
+// Package trace is a request's place in a distributed trace: W3C Trace Context
+// from the request's head, and what an operator sets. Package otlp below it exports the
+// spans. Nothing is recorded while a request runs, so that a trace costs
 // nothing per token, and whether one is exported can depend on how the request
 // went.
 package trace

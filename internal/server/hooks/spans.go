@@ -9,6 +9,7 @@ import (
 	"weir/api/edge"
 	"weir/internal/inference"
 	"weir/telemetry/trace"
+	"weir/telemetry/trace/otlp"
 )
 
 // operations are the names that OpenTelemetry's GenAI conventions give to
@@ -31,31 +32,31 @@ type told struct {
 }
 
 // span is the span of the request. Only what is the server's fault is an error of a server's span; its code is told of all.
-func (s *told) span(c *trace.Context, start, end time.Time) *trace.Request {
+func (s *told) span(c *trace.Context, start, end time.Time) *otlp.Request {
 	system, name, model := "gen_ai.provider.name", "gen_ai.operation.name", "gen_ai.request.model"
 	operation := cmp.Or(operations[s.endpoint], "request")
 	if s.prediction { // the conventions for generative models are not for trees
 		system, name, model = "weir.system", "weir.operation.name", "weir.model.name"
 		operation = "predict"
 	}
-	r := &trace.Request{Context: *c, Name: strings.TrimSpace(operation + " " + s.model), Start: start, End: end}
+	r := &otlp.Request{Context: *c, Name: strings.TrimSpace(operation + " " + s.model), Start: start, End: end}
 	if s.status >= http.StatusInternalServerError {
 		r.Error = s.code
 	}
-	r.Attributes = []trace.Attribute{trace.Text("http.route", s.endpoint), trace.Int("http.response.status_code", s.status)}
+	r.Attributes = []otlp.Attribute{otlp.Text("http.route", s.endpoint), otlp.Int("http.response.status_code", s.status)}
 	for _, a := range []struct{ key, value string }{
 		{system, "weir"}, {name, operation}, {model, s.model}, {"weir.model.version", s.version}, {"weir.rollout.arm", s.arm},
 		{"weir.replica", s.replica}, {"weir.tenant", s.tenant}, {"weir.error.code", s.code}, {"weir.limit", s.limit},
 	} {
 		if a.value != "" {
-			r.Attributes = append(r.Attributes, trace.Text(a.key, a.value))
+			r.Attributes = append(r.Attributes, otlp.Text(a.key, a.value))
 		}
 	}
 	return r
 }
 
 // refusedSpan is the span of a request that was refused before it was submitted.
-func refusedSpan(c *trace.Context, r *edge.Refusal, end time.Time) *trace.Request {
+func refusedSpan(c *trace.Context, r *edge.Refusal, end time.Time) *otlp.Request {
 	s := told{
 		endpoint: r.Route, prediction: r.Prediction, status: r.Status, code: r.Code,
 		tenant: r.Tenant, model: r.Model, version: r.Version, arm: r.Arm.Name,
@@ -64,61 +65,61 @@ func refusedSpan(c *trace.Context, r *edge.Refusal, end time.Time) *trace.Reques
 }
 
 // finishedSpan is the span of a request that was submitted.
-func finishedSpan(c *trace.Context, f *edge.RequestFinish) *trace.Request {
+func finishedSpan(c *trace.Context, f *edge.RequestFinish) *otlp.Request {
 	s := told{
 		endpoint: f.Endpoint, prediction: f.Prediction, status: f.Status, code: f.Code,
 		tenant: f.Tenant, model: f.Model, limit: f.Limit, version: f.Version, arm: f.Arm.Name, replica: f.Replica,
 	}
 	r := s.span(c, f.Arrived, f.Finished)
 	r.Stages = stages(f)
-	r.Attributes = append(r.Attributes, trace.Text("weir.class", f.Class.String()))
+	r.Attributes = append(r.Attributes, otlp.Text("weir.class", f.Class.String()))
 	if f.Prediction {
-		r.Attributes = append(r.Attributes, trace.Text("weir.request.id", f.ID), trace.Int("weir.predict.rows", f.PromptTokens))
+		r.Attributes = append(r.Attributes, otlp.Text("weir.request.id", f.ID), otlp.Int("weir.predict.rows", f.PromptTokens))
 		return r
 	}
 	r.Attributes = append(r.Attributes,
-		trace.Text("gen_ai.response.model", f.Model),
-		trace.Text("gen_ai.response.id", f.ID), trace.Bool("gen_ai.request.stream", f.Stream),
-		trace.Int("gen_ai.request.choice.count", f.N), trace.Int("gen_ai.request.max_tokens", f.MaxTokens),
-		trace.Int("gen_ai.usage.input_tokens", f.PromptTokens), trace.Int("gen_ai.usage.output_tokens", f.OutputTokens),
-		trace.Int("gen_ai.usage.cache_read.input_tokens", f.CachedTokens))
+		otlp.Text("gen_ai.response.model", f.Model),
+		otlp.Text("gen_ai.response.id", f.ID), otlp.Bool("gen_ai.request.stream", f.Stream),
+		otlp.Int("gen_ai.request.choice.count", f.N), otlp.Int("gen_ai.request.max_tokens", f.MaxTokens),
+		otlp.Int("gen_ai.usage.input_tokens", f.PromptTokens), otlp.Int("gen_ai.usage.output_tokens", f.OutputTokens),
+		otlp.Int("gen_ai.usage.cache_read.input_tokens", f.CachedTokens))
 	if len(f.Reasons) > 0 {
-		r.Attributes = append(r.Attributes, trace.Texts("gen_ai.response.finish_reasons", reasons(f.Reasons)))
+		r.Attributes = append(r.Attributes, otlp.Texts("gen_ai.response.finish_reasons", reasons(f.Reasons)))
 	}
 	if !f.FirstToken.IsZero() {
-		r.Attributes = append(r.Attributes, trace.Seconds("gen_ai.response.time_to_first_chunk", f.FirstToken.Sub(f.Arrived)))
+		r.Attributes = append(r.Attributes, otlp.Seconds("gen_ai.response.time_to_first_chunk", f.FirstToken.Sub(f.Arrived)))
 	}
 	return r
 }
 
 // stages divide a request's time, as far as it came. A stage that the request
 // ended in ends with it.
-func stages(f *edge.RequestFinish) []trace.Stage {
+func stages(f *edge.RequestFinish) []otlp.Stage {
 	switch {
 	case f.Relayed:
-		return []trace.Stage{
+		return []otlp.Stage{
 			{Name: "parse", Start: f.Arrived, End: f.Parsed},
 			{Name: "upstream", Start: f.Submitted, End: f.Finished},
 			{Name: "decode", Start: f.FirstToken, End: f.LastToken},
 		}
 	case f.Prediction:
-		return []trace.Stage{
+		return []otlp.Stage{
 			{Name: "parse", Start: f.Arrived, End: f.Parsed},
 			{Name: "queue", Start: f.Submitted, End: orEnd(f.Admitted, f)},
 			{Name: "compute", Start: f.Admitted, End: f.Finished},
 		}
 	}
-	return []trace.Stage{
+	return []otlp.Stage{
 		{Name: "parse", Start: f.Arrived, End: f.Parsed},
-		{Name: "tokenise", Start: f.Parsed, End: f.Submitted, Attributes: []trace.Attribute{
-			trace.Int("gen_ai.usage.input_tokens", f.PromptTokens),
+		{Name: "tokenise", Start: f.Parsed, End: f.Submitted, Attributes: []otlp.Attribute{
+			otlp.Int("gen_ai.usage.input_tokens", f.PromptTokens),
 		}},
 		{Name: "queue", Start: f.Submitted, End: orEnd(f.Admitted, f)},
-		{Name: "prefill", Start: f.Admitted, End: orEnd(f.FirstToken, f), Attributes: []trace.Attribute{
-			trace.Int("gen_ai.usage.cache_read.input_tokens", f.CachedTokens),
+		{Name: "prefill", Start: f.Admitted, End: orEnd(f.FirstToken, f), Attributes: []otlp.Attribute{
+			otlp.Int("gen_ai.usage.cache_read.input_tokens", f.CachedTokens),
 		}},
-		{Name: "decode", Start: f.FirstToken, End: f.LastToken, Attributes: []trace.Attribute{
-			trace.Int("gen_ai.usage.output_tokens", f.OutputTokens),
+		{Name: "decode", Start: f.FirstToken, End: f.LastToken, Attributes: []otlp.Attribute{
+			otlp.Int("gen_ai.usage.output_tokens", f.OutputTokens),
 		}},
 	}
 }

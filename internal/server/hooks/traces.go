@@ -13,13 +13,14 @@ import (
 	"weir/telemetry"
 	"weir/telemetry/slo"
 	"weir/telemetry/trace"
+	"weir/telemetry/trace/otlp"
 )
 
 // traces gives requests their place in distributed traces and, with an
 // exporter, tells a collector of those that are sampled, failed or missed an
 // objective.
 type traces struct {
-	exporter *trace.Exporter // nil: off
+	exporter *otlp.Exporter // nil: off
 	ratio    float64
 	Slo      atomic.Pointer[slo.Objectives]
 }
@@ -36,7 +37,7 @@ func newTraces(c configs.Config, b telemetry.Build, instance string, log *zap.Lo
 	}
 	trouble := &telemetry.LogLimiter{Every: tracesEvery}
 	var err error
-	t.exporter, err = trace.NewExporter(c.Trace, trace.Resource{Name: "weir", Version: b.Version, Instance: instance}, func(err error) {
+	t.exporter, err = otlp.NewExporter(c.Trace, otlp.Resource{Name: "weir", Version: b.Version, Instance: instance}, func(err error) {
 		trouble.Do(func(held int) {
 			log.Warn("traces were dropped: the collector did not take them", zap.Error(err), zap.Int("times_before", held))
 		})

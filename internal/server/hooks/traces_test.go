@@ -10,6 +10,7 @@ import (
 	"weir/api/edge"
 	"weir/telemetry/slo"
 	"weir/telemetry/trace"
+	"weir/telemetry/trace/otlp"
 )
 
 func TestTracesCostNothingWhenOff(t *testing.T) {
@@ -29,7 +30,7 @@ func TestTracesCostNothingWhenOff(t *testing.T) {
 // the caller's only if it was sampled.
 func TestRefusalsAreTraced(t *testing.T) {
 	endpoint, spans := tracetest.Collect(t)
-	exporter, err := trace.NewExporter(trace.Config{Endpoint: endpoint}, trace.Resource{}, func(err error) { t.Error(err) })
+	exporter, err := otlp.NewExporter(trace.Config{Endpoint: endpoint}, otlp.Resource{}, func(err error) { t.Error(err) })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,13 +6,13 @@ import (
 	"os"
 	"path/filepath"
 
-	"weir/bench"
 	"weir/engine/gguf"
 	"weir/engine/kernel/attend"
 	"weir/engine/kernel/isa"
 	"weir/engine/llm"
 	"weir/internal/inference"
 	"weir/internal/outfile"
+	"weir/internal/prose"
 	"weir/tokenizer"
 )
 
@@ -77,7 +77,7 @@ func cacheSample(t *tokenizer.Tokenizer) []inference.TokenID {
 	if id, ok := t.BOS(); ok && t.AddsBOS() {
 		tokens = append(tokens, id)
 	}
-	return t.AppendEncode(tokens, bench.QualityText[:sampleBytes], tokenizer.EncodeOptions{})
+	return t.AppendEncode(tokens, prose.Text[:sampleBytes], tokenizer.EncodeOptions{})
 }
 
 // SampleOf is the same for a file; nil where its tokenizer is none of weir's.

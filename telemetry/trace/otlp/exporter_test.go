@@ -1,4 +1,4 @@
-package trace
+package otlp
 
 import (
 	"compress/gzip"
@@ -7,21 +7,24 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
-	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
+	spans "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
+
+	"weir/telemetry/trace"
 )
+
+const traceID = "0af7651916cd43dd8448eb211c80319c" // of the caller
 
 // fakeCollector keeps what is posted to it.
 type fakeCollector struct {
 	*httptest.Server
 	mu    sync.Mutex
-	spans []*otlp.Span
+	spans []*spans.Span
 	names map[string]string // of the resource
 	posts int
 }
@@ -74,7 +77,7 @@ func always(int) int { return http.StatusOK }
 
 func newExporter(t *testing.T, endpoint string) *Exporter {
 	t.Helper()
-	e, err := NewExporter(Config{Endpoint: endpoint}, Resource{Name: "weir", Version: "v1", Instance: "here"}, func(error) {})
+	e, err := NewExporter(trace.Config{Endpoint: endpoint}, Resource{Name: "weir", Version: "v1", Instance: "here"}, func(error) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +101,7 @@ func TestCollectorGetsARequestsSpans(t *testing.T) {
 	start := time.Now()
 	at := func(ms int) time.Time { return start.Add(time.Duration(ms) * time.Millisecond) }
 	e.Offer(&Request{
-		Context: Begin(valid, "a=1", 0), Name: "chat tiny", Error: "internal_error", Start: start, End: at(100),
+		Context: trace.Begin("00-"+traceID+"-b7ad6b7169203331-01", "a=1", 0), Name: "chat tiny", Error: "internal_error", Start: start, End: at(100),
 		Attributes: []Attribute{Text("gen_ai.operation.name", "chat"), Int("n", 3), Bool("b", true), Texts("r", []string{"stop"}), Seconds("s", time.Second)},
 		Stages: []Stage{
 			{Name: "parse", Start: start, End: at(1)},
@@ -113,9 +116,9 @@ func TestCollectorGetsARequestsSpans(t *testing.T) {
 		t.Fatalf("%d spans, %+v: %v", len(c.spans), e.Stats(), c.spans)
 	}
 	root, parse, back := c.spans[0], c.spans[1], c.spans[3]
-	hexed := func(b []byte) string { return (&Context{Trace: [16]byte(b)}).ID() }
+	hexed := func(b []byte) string { return (&trace.Context{Trace: [16]byte(b)}).ID() }
 	if hexed(root.TraceId) != traceID || root.Name != "chat tiny" || root.TraceState != "a=1" || len(root.ParentSpanId) != 8 ||
-		root.Kind != otlp.Span_SPAN_KIND_SERVER || root.Status.Code != otlp.Status_STATUS_CODE_ERROR ||
+		root.Kind != spans.Span_SPAN_KIND_SERVER || root.Status.Code != spans.Status_STATUS_CODE_ERROR ||
 		root.EndTimeUnixNano-root.StartTimeUnixNano != 100e6 {
 		t.Errorf("%v", root)
 	}
@@ -136,9 +139,9 @@ func TestCollectorGetsARequestsSpans(t *testing.T) {
 func TestTraceWithoutACallerIsARoot(t *testing.T) {
 	c := newCollector(t, always)
 	e := newExporter(t, c.URL+"/v1/traces")
-	e.Offer(&Request{Context: Begin("", "", 1), Name: "chat", Start: time.Now(), End: time.Now()})
+	e.Offer(&Request{Context: trace.Begin("", "", 1), Name: "chat", Start: time.Now(), End: time.Now()})
 	closeWithin(t, e, 5*time.Second)
-	if len(c.spans) != 1 || len(c.spans[0].ParentSpanId) != 0 || c.spans[0].Status.Code != otlp.Status_STATUS_CODE_UNSET {
+	if len(c.spans) != 1 || len(c.spans[0].ParentSpanId) != 0 || c.spans[0].Status.Code != spans.Status_STATUS_CODE_UNSET {
 		t.Errorf("%v", c.spans)
 	}
 }
@@ -151,7 +154,7 @@ func TestBatchIsSentAgainToABusyCollector(t *testing.T) {
 		return http.StatusOK
 	})
 	e := newExporter(t, c.URL)
-	e.Offer(&Request{Context: Begin("", "", 1), Name: "chat", Start: time.Now(), End: time.Now()})
+	e.Offer(&Request{Context: trace.Begin("", "", 1), Name: "chat", Start: time.Now(), End: time.Now()})
 	closeWithin(t, e, 10*time.Second)
 	if c.posts != 2 || e.Stats() != (Stats{Sent: 1}) {
 		t.Errorf("%d posts, %+v", c.posts, e.Stats())
@@ -193,21 +196,5 @@ func TestBrokenCollectorsSlowNoOne(t *testing.T) {
 				t.Error("a request after the end is not counted")
 			}
 		})
-	}
-}
-
-func TestConfigurationsThatMakeNoSense(t *testing.T) {
-	for want, c := range map[string]Config{
-		`otlp_endpoint is "localhost:4318"; it must be a URL such as`: {Endpoint: "localhost:4318"},
-		`otlp_endpoint is "ftp://x"`:                                  {Endpoint: "ftp://x"},
-		`otlp_endpoint is "http://"`:                                  {Endpoint: "http://"},
-		"trace_sample_ratio is 1.5":                                   {SampleRatio: 1.5},
-	} {
-		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%+v: %v, want %s", c, err, want)
-		}
-	}
-	if err := (Config{Endpoint: "https://collector.example/otlp/v1/traces", SampleRatio: 1}).Validate(); err != nil {
-		t.Error(err)
 	}
 }

@@ -1,16 +1,18 @@
-package trace
+package otlp
 
 import (
 	"crypto/rand"
 	"time"
 
 	common "go.opentelemetry.io/proto/otlp/common/v1"
-	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
+	spans "go.opentelemetry.io/proto/otlp/trace/v1"
+
+	"weir/telemetry/trace"
 )
 
 // Request is what is told of a request that has ended.
 type Request struct {
-	Context    Context
+	Context    trace.Context
 	Name       string // of its span: "chat MODEL"
 	Error      string // its code; "" is none
 	Start, End time.Time
@@ -59,18 +61,18 @@ func Texts(key string, values []string) Attribute {
 }
 
 // appendSpans appends the request's span and, below it, one for each stage.
-func (r *Request) appendSpans(dst []*otlp.Span) []*otlp.Span {
+func (r *Request) appendSpans(dst []*spans.Span) []*spans.Span {
 	c := &r.Context
-	span := &otlp.Span{
-		TraceId: c.Trace[:], SpanId: c.Span[:], TraceState: c.State, Name: r.Name, Kind: otlp.Span_SPAN_KIND_SERVER,
+	span := &spans.Span{
+		TraceId: c.Trace[:], SpanId: c.Span[:], TraceState: c.State, Name: r.Name, Kind: spans.Span_SPAN_KIND_SERVER,
 		StartTimeUnixNano: nanoseconds(r.Start), EndTimeUnixNano: nanoseconds(r.End), Attributes: r.Attributes,
-		Status: &otlp.Status{},
+		Status: &spans.Status{},
 	}
 	if c.Parent != [8]byte{} {
 		span.ParentSpanId = c.Parent[:]
 	}
 	if r.Error != "" {
-		span.Status.Code = otlp.Status_STATUS_CODE_ERROR
+		span.Status.Code = spans.Status_STATUS_CODE_ERROR
 		span.Attributes = append(span.Attributes, Text("error.type", r.Error))
 	}
 	dst = append(dst, span)
@@ -81,8 +83,8 @@ func (r *Request) appendSpans(dst []*otlp.Span) []*otlp.Span {
 		}
 		id := make([]byte, 8)
 		_, _ = rand.Read(id) // never fails
-		dst = append(dst, &otlp.Span{
-			TraceId: c.Trace[:], SpanId: id, ParentSpanId: c.Span[:], Name: s.Name, Kind: otlp.Span_SPAN_KIND_INTERNAL,
+		dst = append(dst, &spans.Span{
+			TraceId: c.Trace[:], SpanId: id, ParentSpanId: c.Span[:], Name: s.Name, Kind: spans.Span_SPAN_KIND_INTERNAL,
 			StartTimeUnixNano: nanoseconds(s.Start), EndTimeUnixNano: max(nanoseconds(s.Start), nanoseconds(s.End)), Attributes: s.Attributes,
 		})
 	}

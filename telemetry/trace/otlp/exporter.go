@@ -1,10 +1,18 @@
-package trace
+// Package otlp sends the spans of requests to an OpenTelemetry collector, over OTLP. They are made of the timestamps that are there when
+// a request has ended.
+//
+//	exporter, err := otlp.NewExporter(settings.Trace, otlp.Resource{Name: "weir"}, func(err error) { log.Print(err) })
+//	…
+//	exporter.Offer(&otlp.Request{Context: c, Name: "chat tiny", Start: start, End: end})
+//	…
+//	exporter.Close(ctx) // and sends what waits
+//
+// It is apart from package trace because OpenTelemetry's client brings gRPC with it.
+package otlp
 
 import (
 	"context"
 	"fmt"
-	"net/url"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,39 +21,10 @@ import (
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	common "go.opentelemetry.io/proto/otlp/common/v1"
 	resource "go.opentelemetry.io/proto/otlp/resource/v1"
-	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
+	spans "go.opentelemetry.io/proto/otlp/trace/v1"
+
+	"weir/telemetry/trace"
 )
-
-// Config is what an operator sets.
-type Config struct {
-	Endpoint    string  // URL of a collector's OTLP over HTTP: http://127.0.0.1:4318; empty: no traces
-	SampleRatio float64 // of the requests whose caller has not decided
-}
-
-// Validate reports what makes no sense.
-func (c Config) Validate() error {
-	if c.SampleRatio < 0 || c.SampleRatio > 1 {
-		return fmt.Errorf("trace_sample_ratio is %g; it must be from 0 to 1", c.SampleRatio)
-	}
-	if c.Endpoint == "" {
-		return nil
-	}
-	_, err := c.url()
-	return err
-}
-
-// url is the address that spans are posted to: a collector's standard path
-// where the endpoint names none.
-func (c Config) url() (string, error) {
-	u, err := url.Parse(c.Endpoint)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return "", fmt.Errorf("otlp_endpoint is %q; it must be a URL such as http://127.0.0.1:4318", c.Endpoint)
-	}
-	if strings.Trim(u.Path, "/") == "" {
-		u.Path = "/v1/traces"
-	}
-	return u.String(), nil
-}
 
 // Bounds of what waits for the collector. A request has about six spans.
 const (
@@ -85,8 +64,8 @@ type Resource struct{ Name, Version, Instance string }
 
 // NewExporter starts a goroutine; Close ends it. failed is told of batches
 // that the collector did not take.
-func NewExporter(c Config, r Resource, failed func(error)) (*Exporter, error) {
-	address, err := c.url()
+func NewExporter(c trace.Config, r Resource, failed func(error)) (*Exporter, error) {
+	address, err := c.URL()
 	if err != nil {
 		return nil, err
 	}
@@ -187,13 +166,13 @@ func (e *Exporter) gather() (batch []*Request, more bool) {
 }
 
 func (e *Exporter) upload(ctx context.Context, batch []*Request) {
-	var spans []*otlp.Span
+	var made []*spans.Span
 	for _, r := range batch {
-		spans = r.appendSpans(spans)
+		made = r.appendSpans(made)
 	}
-	err := e.client.UploadTraces(ctx, []*otlp.ResourceSpans{{
+	err := e.client.UploadTraces(ctx, []*spans.ResourceSpans{{
 		Resource:   e.resource,
-		ScopeSpans: []*otlp.ScopeSpans{{Scope: &common.InstrumentationScope{Name: "weir"}, Spans: spans}},
+		ScopeSpans: []*spans.ScopeSpans{{Scope: &common.InstrumentationScope{Name: "weir"}, Spans: made}},
 	}})
 	if err != nil {
 		e.lost.Add(uint64(len(batch)))
