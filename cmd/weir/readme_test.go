@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"weir/internal/unit"
 )
 
 // storedRun is a measurement as docs/runs keeps it.
@@ -32,6 +34,19 @@ type runRow struct {
 	Values  []float64 `json:"values"`
 	Models  string    `json:"models"`
 	Refuses string    `json:"refuses"`
+	Quality *runRef   `json:"quality"` // nil: no file of the family was measured
+	Speed   *runRef   `json:"speed"`
+	Memory  struct {
+		Of       string `json:"of"`
+		Token    int64  `json:"token"`
+		Sequence int64  `json:"sequence"`
+	} `json:"memory"`
+}
+
+// runRef names a stored run, and its row where it is one of several models.
+type runRef struct {
+	Run string `json:"run"`
+	Row string `json:"row"`
 }
 
 // readRun reads a run and wants all that lets a reader repeat it.
@@ -60,10 +75,11 @@ func readRun(t *testing.T, file string) *storedRun {
 }
 
 // table is the run for readers of a page of a folder.
-func (r *storedRun) table(folder, file string) string {
+func (r *storedRun) table(t *testing.T, folder, file string) string {
+	t.Helper()
 	var b strings.Builder
 	if r.Rows[0].Models != "" {
-		return r.families() + r.source(folder, file)
+		return r.families(t, folder) + r.source(folder, file)
 	}
 	fmt.Fprintf(&b, "| %s | | %s |\n|---|---|%s\n", r.Model, strings.Join(r.Columns, " | "), strings.Repeat("---|", len(r.Columns)))
 	for _, row := range r.Rows {
@@ -77,17 +93,81 @@ func (r *storedRun) table(folder, file string) string {
 }
 
 // families is a line per family.
-func (r *storedRun) families() string {
+func (r *storedRun) families(t *testing.T, folder string) string {
+	t.Helper()
 	var b strings.Builder
-	fmt.Fprintf(&b, "| architecture | models | distance from: %s | not built |\n|---|---|%s---|\n", strings.Join(r.Columns, " | "), strings.Repeat("---|", len(r.Columns)))
+	fmt.Fprintf(&b, "| architecture | models | distance from: %s | KL: weir, llama.cpp | times llama.cpp: prompt, 1, 16 | KV: token, 32k tokens | not built |\n|---|---|%s---|---|---|---|\n",
+		strings.Join(r.Columns, " | "), strings.Repeat("---|", len(r.Columns)))
 	for _, row := range r.Rows {
 		fmt.Fprintf(&b, "| `%s` | %s |", row.Name, row.Models)
 		for _, v := range row.Values {
 			fmt.Fprintf(&b, " %.0e |", v)
 		}
-		fmt.Fprintf(&b, " %s |\n", row.Refuses)
+		if row.Memory.Of == "" || row.Memory.Token == 0 || row.Memory.Sequence == 0 {
+			t.Errorf("the row of %s tells no memory", row.Name)
+		}
+		fmt.Fprintf(&b, " %s | %s | %s: %s, %s | %s |\n", row.Quality.divergence(t, folder), row.Speed.speed(t, folder),
+			row.Memory.Of, unit.Bytes(row.Memory.Token), unit.Bytes(row.Memory.Sequence), row.Refuses)
 	}
 	return b.String()
+}
+
+const noFile = "no file"
+
+// cell is figures that link to their run.
+func (r *runRef) cell(folder string, figures []string) string {
+	link, err := filepath.Rel(folder, r.Run)
+	if err != nil {
+		link = r.Run
+	}
+	return fmt.Sprintf("[%s](%s)", strings.Join(figures, ", "), link)
+}
+
+// divergence is how far answers are from those of the exact weights, in nats, over the longest text that was measured: weir's and llama.cpp's.
+func (r *runRef) divergence(t *testing.T, folder string) string {
+	t.Helper()
+	if r == nil {
+		return noFile
+	}
+	var figures []string
+	for _, row := range readRun(t, r.Run).Rows {
+		if row.Unit == "nats" {
+			figures = []string{fmt.Sprintf("%.1g", row.Values[0]), fmt.Sprintf("%.1g", row.Values[1])}
+		}
+	}
+	if figures == nil {
+		t.Errorf("%s tells no divergence", r.Run)
+	}
+	return r.cell(folder, figures)
+}
+
+// speed is weir's speed beside llama.cpp's: of prompts, one sequence and 16.
+func (r *runRef) speed(t *testing.T, folder string) string {
+	t.Helper()
+	if r == nil {
+		return noFile
+	}
+	run := readRun(t, r.Run)
+	var pairs [][]float64
+	for _, row := range run.Rows {
+		switch {
+		case r.Row == "" && row.Unit == "tokens/s":
+			pairs = append(pairs, row.Values)
+		case r.Row == row.Name:
+			for i := 0; i+1 < len(row.Values); i += 2 {
+				pairs = append(pairs, row.Values[i:i+2])
+			}
+		}
+	}
+	if len(pairs) != 4 {
+		t.Errorf("%s, row %q: %d speeds, want those of a prompt, 1, 4 and 16 sequences", r.Run, r.Row, len(pairs))
+		return noFile
+	}
+	var figures []string
+	for _, i := range []int{0, 1, 3} {
+		figures = append(figures, fmt.Sprintf("%.2g", pairs[i][0]/pairs[i][1]))
+	}
+	return r.cell(folder, figures)
 }
 
 // source tells where the figures come from.
@@ -128,7 +208,7 @@ func holdRuns(t *testing.T, page string) string {
 	generated := runBlock.ReplaceAllStringFunc(text, func(s string) string {
 		file := runBlock.FindStringSubmatch(s)[1]
 		n++
-		return fmt.Sprintf("<!-- run: %s -->\n%s<!-- end -->\n", file, readRun(t, file).table(filepath.Dir(page), file))
+		return fmt.Sprintf("<!-- run: %s -->\n%s<!-- end -->\n", file, readRun(t, file).table(t, filepath.Dir(page), file))
 	})
 	if n == 0 {
 		t.Fatalf("%s shows no run; the test no longer reads it", page)

@@ -1,7 +1,6 @@
 package llm
 
 import (
-	"encoding/json"
 	"flag"
 	"os"
 	"path/filepath"
@@ -33,28 +32,6 @@ func llamaCppLimit(name, architecture string, m *model) float64 {
 	}
 	return 3e-6
 }
-
-// familyRun is docs/runs/families.json, whose rows are the families of docs/models.md.
-type familyRun struct {
-	Commands []string    `json:"commands"`
-	Commit   string      `json:"commit"`
-	Date     string      `json:"date"`
-	Machine  string      `json:"machine"`
-	Model    string      `json:"model"`
-	Columns  []string    `json:"columns"`
-	Rows     []familyRow `json:"rows"`
-}
-
-// familyRow has the distances of a family's file; 0 is one that was not compared.
-type familyRow struct {
-	Name    string    `json:"name"` // the architecture in files
-	Unit    string    `json:"unit"`
-	Values  []float64 `json:"values"` // from the definition, from llama.cpp: the largest of all its files
-	Models  string    `json:"models"`
-	Refuses string    `json:"refuses,omitempty"` // what is not built of them
-}
-
-const familiesPath = "../../docs/runs/families.json"
 
 // A second implementation gives the same logits: those of llama.cpp are in testdata/llamacpp, of our files and of those of the reference data.
 func TestDecodersMatchLlamaCpp(t *testing.T) {
@@ -117,14 +94,7 @@ func openBeside(t *testing.T, folders []string, name string) opened {
 // holdFamilies wants a row in docs/runs/families.json of every family of decoders, and that it tells distances like these.
 func holdFamilies(t *testing.T, distances map[string][]float64) {
 	t.Helper()
-	raw, err := os.ReadFile(familiesPath)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var run familyRun
-	if err := json.Unmarshal(raw, &run); err != nil {
-		t.Fatalf("%s: %v", familiesPath, err)
-	}
+	run := readFamilies(t)
 	for _, a := range architectures {
 		if a.encoder {
 			continue
@@ -147,15 +117,8 @@ func holdFamilies(t *testing.T, distances map[string][]float64) {
 			holdDistances(t, run.Rows[at], d)
 		}
 	}
-	if !*rewriteDistances {
-		return
-	}
-	raw, err = json.MarshalIndent(run, "", "  ")
-	if err == nil {
-		err = os.WriteFile(familiesPath, append(raw, '\n'), 0o644) //nolint:gosec // a page of the tree
-	}
-	if err != nil {
-		t.Fatal(err)
+	if *rewriteDistances {
+		writeFamilies(t, &run)
 	}
 }
 

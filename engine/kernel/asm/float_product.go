@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+
 	"github.com/mmcloughlin/avo/build"
 	"github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
@@ -10,12 +12,31 @@ func floatProducts(ctx *build.Context) { products(ctx, ofKind(kindFloat)) }
 
 func floatProductsAVX2(ctx *build.Context) { productsAVX2(ctx, ofKind(kindFloat)) }
 
+// foldColumns is how many columns of F32 weights are added up before their sums go to totals in memory: so the error of a long
+// sum grows with the root of a sixteenth of its columns.
+const foldColumns = 16
+
+// foldHere runs body behind each foldColumns columns, counted from the last one, behind which it runs in any case.
+func (f *frame) foldHere(body func()) {
+	left := f.GP64()
+	f.LEAQ(operand.Mem{Base: f.blocks, Disp: -1}, left)
+	f.TESTQ(operand.U32(foldColumns-1), left)
+	f.labels++
+	on := fmt.Sprintf("on%d", f.labels)
+	f.JNZ(operand.LabelRef(on))
+	body()
+	f.Label(on)
+}
+
 // floats is the loop over columns; a panel holds [column][row] floats. All
-// totals fit in registers, those of four tiles, too.
-func (p *product) floats(load func(m operand.Mem, w reg.VecVirtual)) {
+// sums fit in registers, those of four tiles, too.
+func (p *product) floats(folds bool, load func(m operand.Mem, w reg.VecVirtual)) {
 	if p.total == nil {
 		p.total = p.zmms()
 		p.zero(p.total)
+	}
+	if folds {
+		p.inMemory()
 	}
 	p.loop(p.blocks, func() {
 		p.prefetchAhead(p.tile, p.part.size)
@@ -37,26 +58,50 @@ func (p *product) floats(load func(m operand.Mem, w reg.VecVirtual)) {
 		}
 		p.ADDQ(operand.U32(uint32(p.part.size)), p.tile)
 		p.ADDQ(operand.U32(uint32(4*p.rows)), p.panel)
+		if folds {
+			p.foldHere(p.fold)
+		}
+	})
+	if folds {
+		p.each(func(m operand.Mem, z reg.VecVirtual) { p.VMOVUPS(m, z) })
+	}
+}
+
+// each calls do for the memory and the register of each tile and row.
+func (p *product) each(do func(m operand.Mem, z reg.VecVirtual)) {
+	for t, rows := range p.total {
+		for r, z := range rows {
+			do(p.memory(t, r), z)
+		}
+	}
+}
+
+// fold adds the sums to the totals in memory and begins them again.
+func (p *product) fold() {
+	p.each(func(m operand.Mem, z reg.VecVirtual) {
+		p.VADDPS(m, z, z)
+		p.VMOVUPS(z, m)
+		p.VPXORD(z, z, z)
 	})
 }
 
 func (p *product) f32() {
-	p.floats(func(m operand.Mem, w reg.VecVirtual) { p.VMOVUPS(m, w) })
+	p.floats(true, func(m operand.Mem, w reg.VecVirtual) { p.VMOVUPS(m, w) })
 }
 
 func (p *product) f16() {
-	p.floats(func(m operand.Mem, w reg.VecVirtual) { p.VCVTPH2PS(m, w) })
+	p.floats(false, func(m operand.Mem, w reg.VecVirtual) { p.VCVTPH2PS(m, w) })
 }
 
 func (p *product) bf16() {
-	p.floats(func(m operand.Mem, w reg.VecVirtual) {
+	p.floats(false, func(m operand.Mem, w reg.VecVirtual) {
 		p.VPMOVZXWD(m, w)
 		p.VPSLLD(operand.U8(16), w, w)
 	})
 }
 
 // floats is the loop over columns, both halves at a time.
-func (p *product2) floats(load func(half int)) {
+func (p *product2) floats(folds bool, load func(half int)) {
 	totals := [][]reg.VecVirtual{p.ymms(), p.ymms()}
 	p.zero(totals[0])
 	p.zero(totals[1])
@@ -72,7 +117,13 @@ func (p *product2) floats(load func(half int)) {
 		}
 		p.ADDQ(operand.U32(uint32(p.part.size)), p.tile)
 		p.ADDQ(operand.U32(uint32(4*p.rows)), p.panel)
+		if folds {
+			p.foldHere(func() { p.fold(totals) })
+		}
 	})
+	if folds {
+		return
+	}
 	for half := range 2 {
 		for r, t := range totals[half] {
 			p.VMOVUPS(t, p.total(half, r))
@@ -80,16 +131,27 @@ func (p *product2) floats(load func(half int)) {
 	}
 }
 
+// fold adds the sums to the totals and begins them again.
+func (p *product2) fold(sums [][]reg.VecVirtual) {
+	for half := range 2 {
+		for r, t := range sums[half] {
+			p.VADDPS(p.total(half, r), t, t)
+			p.VMOVUPS(t, p.total(half, r))
+			p.VPXOR(t, t, t)
+		}
+	}
+}
+
 func (p *product2) f32() {
-	p.floats(func(half int) { p.VMOVUPS(at(p.tile, 32*half), p.w) })
+	p.floats(true, func(half int) { p.VMOVUPS(at(p.tile, 32*half), p.w) })
 }
 
 func (p *product2) f16() {
-	p.floats(func(half int) { p.VCVTPH2PS(at(p.tile, 16*half), p.w) })
+	p.floats(false, func(half int) { p.VCVTPH2PS(at(p.tile, 16*half), p.w) })
 }
 
 func (p *product2) bf16() {
-	p.floats(func(half int) {
+	p.floats(false, func(half int) {
 		p.VPMOVZXWD(at(p.tile, 16*half), p.w)
 		p.VPSLLD(operand.U8(16), p.w, p.w)
 	})

@@ -197,16 +197,24 @@ func (p *product) begin() {
 		p.LEAQ(operand.Mem{Base: p.second, Index: p.second, Scale: 2}, p.fourth)
 		return
 	}
-	if p.total != nil {
-		return
+	if p.total == nil {
+		p.inMemory()
 	}
+}
+
+// inMemory has float totals in memory, which are zero.
+func (p *product) inMemory() {
 	local := p.AllocLocal(64*p.tiles*p.rows + 64)
 	p.totals = p.GP64()
 	p.LEAQ(local.Offset(63), p.totals)
 	p.ANDQ(operand.I8(-64), p.totals)
-	p.VPXORD(p.b, p.b, p.b)
+	zero := p.b
+	if zero == nil {
+		zero = p.ZMM()
+	}
+	p.VPXORD(zero, zero, zero)
 	for i := range p.tiles * p.rows {
-		p.VMOVUPS(p.b, at(p.totals, 64*i))
+		p.VMOVUPS(zero, at(p.totals, 64*i))
 	}
 }
 

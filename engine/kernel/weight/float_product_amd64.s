@@ -4,13 +4,17 @@
 
 // func productF32x1AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF32x1AVX512(SB), $0-80
+TEXT ·productF32x1AVX512(SB), $128-80
 	MOVQ panel+24(FP), AX
 
 loop1:
-	MOVQ   tile+16(FP), CX
-	MOVQ   blocks+56(FP), DX
-	VPXORD Z1, Z1, Z1
+	MOVQ    tile+16(FP), CX
+	MOVQ    blocks+56(FP), DX
+	VPXORD  Z1, Z1, Z1
+	LEAQ    63(SP), BX
+	ANDQ    $-64, BX
+	VPXORD  Z2, Z2, Z2
+	VMOVUPS Z2, (BX)
 
 loop2:
 	PREFETCHT0       4736(CX)
@@ -18,15 +22,24 @@ loop2:
 	VFMADD231PS.BCST (AX), Z0, Z1
 	ADDQ             $0x00000040, CX
 	ADDQ             $0x00000004, AX
-	DECQ             DX
-	JNZ              loop2
-	MOVQ             dst+0(FP), CX
-	MOVQ             stride+8(FP), DX
-	MOVQ             bias+64(FP), BX
-	MOVQ             add+72(FP), SI
-	TESTQ            BX, BX
-	JZ               unbiased
+	LEAQ             -1(DX), SI
+	TESTQ            $0x0000000f, SI
+	JNZ              on3
 	VADDPS           (BX), Z1, Z1
+	VMOVUPS          Z1, (BX)
+	VPXORD           Z1, Z1, Z1
+
+on3:
+	DECQ    DX
+	JNZ     loop2
+	VMOVUPS (BX), Z1
+	MOVQ    dst+0(FP), CX
+	MOVQ    stride+8(FP), DX
+	MOVQ    bias+64(FP), BX
+	MOVQ    add+72(FP), SI
+	TESTQ   BX, BX
+	JZ      unbiased
+	VADDPS  (BX), Z1, Z1
 
 unbiased:
 	TESTQ  SI, SI
@@ -46,14 +59,19 @@ plain:
 
 // func productF32x2AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF32x2AVX512(SB), $0-80
+TEXT ·productF32x2AVX512(SB), $192-80
 	MOVQ panel+24(FP), AX
 
 loop1:
-	MOVQ   tile+16(FP), CX
-	MOVQ   blocks+56(FP), DX
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
+	MOVQ    tile+16(FP), CX
+	MOVQ    blocks+56(FP), DX
+	VPXORD  Z1, Z1, Z1
+	VPXORD  Z2, Z2, Z2
+	LEAQ    63(SP), BX
+	ANDQ    $-64, BX
+	VPXORD  Z3, Z3, Z3
+	VMOVUPS Z3, (BX)
+	VMOVUPS Z3, 64(BX)
 
 loop2:
 	PREFETCHT0       4736(CX)
@@ -62,16 +80,29 @@ loop2:
 	VFMADD231PS.BCST 4(AX), Z0, Z2
 	ADDQ             $0x00000040, CX
 	ADDQ             $0x00000008, AX
-	DECQ             DX
-	JNZ              loop2
-	MOVQ             dst+0(FP), CX
-	MOVQ             stride+8(FP), DX
-	MOVQ             bias+64(FP), BX
-	MOVQ             add+72(FP), SI
-	TESTQ            BX, BX
-	JZ               unbiased
+	LEAQ             -1(DX), SI
+	TESTQ            $0x0000000f, SI
+	JNZ              on3
 	VADDPS           (BX), Z1, Z1
-	VADDPS           (BX), Z2, Z2
+	VMOVUPS          Z1, (BX)
+	VPXORD           Z1, Z1, Z1
+	VADDPS           64(BX), Z2, Z2
+	VMOVUPS          Z2, 64(BX)
+	VPXORD           Z2, Z2, Z2
+
+on3:
+	DECQ    DX
+	JNZ     loop2
+	VMOVUPS (BX), Z1
+	VMOVUPS 64(BX), Z2
+	MOVQ    dst+0(FP), CX
+	MOVQ    stride+8(FP), DX
+	MOVQ    bias+64(FP), BX
+	MOVQ    add+72(FP), SI
+	TESTQ   BX, BX
+	JZ      unbiased
+	VADDPS  (BX), Z1, Z1
+	VADDPS  (BX), Z2, Z2
 
 unbiased:
 	TESTQ  SI, SI
@@ -95,15 +126,21 @@ plain:
 
 // func productF32x3AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF32x3AVX512(SB), $0-80
+TEXT ·productF32x3AVX512(SB), $256-80
 	MOVQ panel+24(FP), AX
 
 loop1:
-	MOVQ   tile+16(FP), CX
-	MOVQ   blocks+56(FP), DX
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
+	MOVQ    tile+16(FP), CX
+	MOVQ    blocks+56(FP), DX
+	VPXORD  Z1, Z1, Z1
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	LEAQ    63(SP), BX
+	ANDQ    $-64, BX
+	VPXORD  Z4, Z4, Z4
+	VMOVUPS Z4, (BX)
+	VMOVUPS Z4, 64(BX)
+	VMOVUPS Z4, 128(BX)
 
 loop2:
 	PREFETCHT0       4736(CX)
@@ -113,17 +150,34 @@ loop2:
 	VFMADD231PS.BCST 8(AX), Z0, Z3
 	ADDQ             $0x00000040, CX
 	ADDQ             $0x0000000c, AX
-	DECQ             DX
-	JNZ              loop2
-	MOVQ             dst+0(FP), CX
-	MOVQ             stride+8(FP), DX
-	MOVQ             bias+64(FP), BX
-	MOVQ             add+72(FP), SI
-	TESTQ            BX, BX
-	JZ               unbiased
+	LEAQ             -1(DX), SI
+	TESTQ            $0x0000000f, SI
+	JNZ              on3
 	VADDPS           (BX), Z1, Z1
-	VADDPS           (BX), Z2, Z2
-	VADDPS           (BX), Z3, Z3
+	VMOVUPS          Z1, (BX)
+	VPXORD           Z1, Z1, Z1
+	VADDPS           64(BX), Z2, Z2
+	VMOVUPS          Z2, 64(BX)
+	VPXORD           Z2, Z2, Z2
+	VADDPS           128(BX), Z3, Z3
+	VMOVUPS          Z3, 128(BX)
+	VPXORD           Z3, Z3, Z3
+
+on3:
+	DECQ    DX
+	JNZ     loop2
+	VMOVUPS (BX), Z1
+	VMOVUPS 64(BX), Z2
+	VMOVUPS 128(BX), Z3
+	MOVQ    dst+0(FP), CX
+	MOVQ    stride+8(FP), DX
+	MOVQ    bias+64(FP), BX
+	MOVQ    add+72(FP), SI
+	TESTQ   BX, BX
+	JZ      unbiased
+	VADDPS  (BX), Z1, Z1
+	VADDPS  (BX), Z2, Z2
+	VADDPS  (BX), Z3, Z3
 
 unbiased:
 	TESTQ  SI, SI
@@ -151,16 +205,23 @@ plain:
 
 // func productF32x4AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF32x4AVX512(SB), $0-80
+TEXT ·productF32x4AVX512(SB), $320-80
 	MOVQ panel+24(FP), AX
 
 loop1:
-	MOVQ   tile+16(FP), CX
-	MOVQ   blocks+56(FP), DX
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
+	MOVQ    tile+16(FP), CX
+	MOVQ    blocks+56(FP), DX
+	VPXORD  Z1, Z1, Z1
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+	LEAQ    63(SP), BX
+	ANDQ    $-64, BX
+	VPXORD  Z5, Z5, Z5
+	VMOVUPS Z5, (BX)
+	VMOVUPS Z5, 64(BX)
+	VMOVUPS Z5, 128(BX)
+	VMOVUPS Z5, 192(BX)
 
 loop2:
 	PREFETCHT0       4736(CX)
@@ -171,18 +232,39 @@ loop2:
 	VFMADD231PS.BCST 12(AX), Z0, Z4
 	ADDQ             $0x00000040, CX
 	ADDQ             $0x00000010, AX
-	DECQ             DX
-	JNZ              loop2
-	MOVQ             dst+0(FP), CX
-	MOVQ             stride+8(FP), DX
-	MOVQ             bias+64(FP), BX
-	MOVQ             add+72(FP), SI
-	TESTQ            BX, BX
-	JZ               unbiased
+	LEAQ             -1(DX), SI
+	TESTQ            $0x0000000f, SI
+	JNZ              on3
 	VADDPS           (BX), Z1, Z1
-	VADDPS           (BX), Z2, Z2
-	VADDPS           (BX), Z3, Z3
-	VADDPS           (BX), Z4, Z4
+	VMOVUPS          Z1, (BX)
+	VPXORD           Z1, Z1, Z1
+	VADDPS           64(BX), Z2, Z2
+	VMOVUPS          Z2, 64(BX)
+	VPXORD           Z2, Z2, Z2
+	VADDPS           128(BX), Z3, Z3
+	VMOVUPS          Z3, 128(BX)
+	VPXORD           Z3, Z3, Z3
+	VADDPS           192(BX), Z4, Z4
+	VMOVUPS          Z4, 192(BX)
+	VPXORD           Z4, Z4, Z4
+
+on3:
+	DECQ    DX
+	JNZ     loop2
+	VMOVUPS (BX), Z1
+	VMOVUPS 64(BX), Z2
+	VMOVUPS 128(BX), Z3
+	VMOVUPS 192(BX), Z4
+	MOVQ    dst+0(FP), CX
+	MOVQ    stride+8(FP), DX
+	MOVQ    bias+64(FP), BX
+	MOVQ    add+72(FP), SI
+	TESTQ   BX, BX
+	JZ      unbiased
+	VADDPS  (BX), Z1, Z1
+	VADDPS  (BX), Z2, Z2
+	VADDPS  (BX), Z3, Z3
+	VADDPS  (BX), Z4, Z4
 
 unbiased:
 	TESTQ  SI, SI
@@ -214,17 +296,25 @@ plain:
 
 // func productF32x5AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF32x5AVX512(SB), $0-80
+TEXT ·productF32x5AVX512(SB), $384-80
 	MOVQ panel+24(FP), AX
 
 loop1:
-	MOVQ   tile+16(FP), CX
-	MOVQ   blocks+56(FP), DX
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
+	MOVQ    tile+16(FP), CX
+	MOVQ    blocks+56(FP), DX
+	VPXORD  Z1, Z1, Z1
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
+	LEAQ    63(SP), BX
+	ANDQ    $-64, BX
+	VPXORD  Z6, Z6, Z6
+	VMOVUPS Z6, (BX)
+	VMOVUPS Z6, 64(BX)
+	VMOVUPS Z6, 128(BX)
+	VMOVUPS Z6, 192(BX)
+	VMOVUPS Z6, 256(BX)
 
 loop2:
 	PREFETCHT0       4736(CX)
@@ -236,19 +326,44 @@ loop2:
 	VFMADD231PS.BCST 16(AX), Z0, Z5
 	ADDQ             $0x00000040, CX
 	ADDQ             $0x00000014, AX
-	DECQ             DX
-	JNZ              loop2
-	MOVQ             dst+0(FP), CX
-	MOVQ             stride+8(FP), DX
-	MOVQ             bias+64(FP), BX
-	MOVQ             add+72(FP), SI
-	TESTQ            BX, BX
-	JZ               unbiased
+	LEAQ             -1(DX), SI
+	TESTQ            $0x0000000f, SI
+	JNZ              on3
 	VADDPS           (BX), Z1, Z1
-	VADDPS           (BX), Z2, Z2
-	VADDPS           (BX), Z3, Z3
-	VADDPS           (BX), Z4, Z4
-	VADDPS           (BX), Z5, Z5
+	VMOVUPS          Z1, (BX)
+	VPXORD           Z1, Z1, Z1
+	VADDPS           64(BX), Z2, Z2
+	VMOVUPS          Z2, 64(BX)
+	VPXORD           Z2, Z2, Z2
+	VADDPS           128(BX), Z3, Z3
+	VMOVUPS          Z3, 128(BX)
+	VPXORD           Z3, Z3, Z3
+	VADDPS           192(BX), Z4, Z4
+	VMOVUPS          Z4, 192(BX)
+	VPXORD           Z4, Z4, Z4
+	VADDPS           256(BX), Z5, Z5
+	VMOVUPS          Z5, 256(BX)
+	VPXORD           Z5, Z5, Z5
+
+on3:
+	DECQ    DX
+	JNZ     loop2
+	VMOVUPS (BX), Z1
+	VMOVUPS 64(BX), Z2
+	VMOVUPS 128(BX), Z3
+	VMOVUPS 192(BX), Z4
+	VMOVUPS 256(BX), Z5
+	MOVQ    dst+0(FP), CX
+	MOVQ    stride+8(FP), DX
+	MOVQ    bias+64(FP), BX
+	MOVQ    add+72(FP), SI
+	TESTQ   BX, BX
+	JZ      unbiased
+	VADDPS  (BX), Z1, Z1
+	VADDPS  (BX), Z2, Z2
+	VADDPS  (BX), Z3, Z3
+	VADDPS  (BX), Z4, Z4
+	VADDPS  (BX), Z5, Z5
 
 unbiased:
 	TESTQ  SI, SI
@@ -284,18 +399,27 @@ plain:
 
 // func productF32x6AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF32x6AVX512(SB), $0-80
+TEXT ·productF32x6AVX512(SB), $448-80
 	MOVQ panel+24(FP), AX
 
 loop1:
-	MOVQ   tile+16(FP), CX
-	MOVQ   blocks+56(FP), DX
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
+	MOVQ    tile+16(FP), CX
+	MOVQ    blocks+56(FP), DX
+	VPXORD  Z1, Z1, Z1
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z6, Z6, Z6
+	LEAQ    63(SP), BX
+	ANDQ    $-64, BX
+	VPXORD  Z7, Z7, Z7
+	VMOVUPS Z7, (BX)
+	VMOVUPS Z7, 64(BX)
+	VMOVUPS Z7, 128(BX)
+	VMOVUPS Z7, 192(BX)
+	VMOVUPS Z7, 256(BX)
+	VMOVUPS Z7, 320(BX)
 
 loop2:
 	PREFETCHT0       4736(CX)
@@ -308,20 +432,49 @@ loop2:
 	VFMADD231PS.BCST 20(AX), Z0, Z6
 	ADDQ             $0x00000040, CX
 	ADDQ             $0x00000018, AX
-	DECQ             DX
-	JNZ              loop2
-	MOVQ             dst+0(FP), CX
-	MOVQ             stride+8(FP), DX
-	MOVQ             bias+64(FP), BX
-	MOVQ             add+72(FP), SI
-	TESTQ            BX, BX
-	JZ               unbiased
+	LEAQ             -1(DX), SI
+	TESTQ            $0x0000000f, SI
+	JNZ              on3
 	VADDPS           (BX), Z1, Z1
-	VADDPS           (BX), Z2, Z2
-	VADDPS           (BX), Z3, Z3
-	VADDPS           (BX), Z4, Z4
-	VADDPS           (BX), Z5, Z5
-	VADDPS           (BX), Z6, Z6
+	VMOVUPS          Z1, (BX)
+	VPXORD           Z1, Z1, Z1
+	VADDPS           64(BX), Z2, Z2
+	VMOVUPS          Z2, 64(BX)
+	VPXORD           Z2, Z2, Z2
+	VADDPS           128(BX), Z3, Z3
+	VMOVUPS          Z3, 128(BX)
+	VPXORD           Z3, Z3, Z3
+	VADDPS           192(BX), Z4, Z4
+	VMOVUPS          Z4, 192(BX)
+	VPXORD           Z4, Z4, Z4
+	VADDPS           256(BX), Z5, Z5
+	VMOVUPS          Z5, 256(BX)
+	VPXORD           Z5, Z5, Z5
+	VADDPS           320(BX), Z6, Z6
+	VMOVUPS          Z6, 320(BX)
+	VPXORD           Z6, Z6, Z6
+
+on3:
+	DECQ    DX
+	JNZ     loop2
+	VMOVUPS (BX), Z1
+	VMOVUPS 64(BX), Z2
+	VMOVUPS 128(BX), Z3
+	VMOVUPS 192(BX), Z4
+	VMOVUPS 256(BX), Z5
+	VMOVUPS 320(BX), Z6
+	MOVQ    dst+0(FP), CX
+	MOVQ    stride+8(FP), DX
+	MOVQ    bias+64(FP), BX
+	MOVQ    add+72(FP), SI
+	TESTQ   BX, BX
+	JZ      unbiased
+	VADDPS  (BX), Z1, Z1
+	VADDPS  (BX), Z2, Z2
+	VADDPS  (BX), Z3, Z3
+	VADDPS  (BX), Z4, Z4
+	VADDPS  (BX), Z5, Z5
+	VADDPS  (BX), Z6, Z6
 
 unbiased:
 	TESTQ  SI, SI
@@ -361,19 +514,29 @@ plain:
 
 // func productF32x7AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF32x7AVX512(SB), $0-80
+TEXT ·productF32x7AVX512(SB), $512-80
 	MOVQ panel+24(FP), AX
 
 loop1:
-	MOVQ   tile+16(FP), CX
-	MOVQ   blocks+56(FP), DX
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
+	MOVQ    tile+16(FP), CX
+	MOVQ    blocks+56(FP), DX
+	VPXORD  Z1, Z1, Z1
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z7, Z7, Z7
+	LEAQ    63(SP), BX
+	ANDQ    $-64, BX
+	VPXORD  Z8, Z8, Z8
+	VMOVUPS Z8, (BX)
+	VMOVUPS Z8, 64(BX)
+	VMOVUPS Z8, 128(BX)
+	VMOVUPS Z8, 192(BX)
+	VMOVUPS Z8, 256(BX)
+	VMOVUPS Z8, 320(BX)
+	VMOVUPS Z8, 384(BX)
 
 loop2:
 	PREFETCHT0       4736(CX)
@@ -387,21 +550,54 @@ loop2:
 	VFMADD231PS.BCST 24(AX), Z0, Z7
 	ADDQ             $0x00000040, CX
 	ADDQ             $0x0000001c, AX
-	DECQ             DX
-	JNZ              loop2
-	MOVQ             dst+0(FP), CX
-	MOVQ             stride+8(FP), DX
-	MOVQ             bias+64(FP), BX
-	MOVQ             add+72(FP), SI
-	TESTQ            BX, BX
-	JZ               unbiased
+	LEAQ             -1(DX), SI
+	TESTQ            $0x0000000f, SI
+	JNZ              on3
 	VADDPS           (BX), Z1, Z1
-	VADDPS           (BX), Z2, Z2
-	VADDPS           (BX), Z3, Z3
-	VADDPS           (BX), Z4, Z4
-	VADDPS           (BX), Z5, Z5
-	VADDPS           (BX), Z6, Z6
-	VADDPS           (BX), Z7, Z7
+	VMOVUPS          Z1, (BX)
+	VPXORD           Z1, Z1, Z1
+	VADDPS           64(BX), Z2, Z2
+	VMOVUPS          Z2, 64(BX)
+	VPXORD           Z2, Z2, Z2
+	VADDPS           128(BX), Z3, Z3
+	VMOVUPS          Z3, 128(BX)
+	VPXORD           Z3, Z3, Z3
+	VADDPS           192(BX), Z4, Z4
+	VMOVUPS          Z4, 192(BX)
+	VPXORD           Z4, Z4, Z4
+	VADDPS           256(BX), Z5, Z5
+	VMOVUPS          Z5, 256(BX)
+	VPXORD           Z5, Z5, Z5
+	VADDPS           320(BX), Z6, Z6
+	VMOVUPS          Z6, 320(BX)
+	VPXORD           Z6, Z6, Z6
+	VADDPS           384(BX), Z7, Z7
+	VMOVUPS          Z7, 384(BX)
+	VPXORD           Z7, Z7, Z7
+
+on3:
+	DECQ    DX
+	JNZ     loop2
+	VMOVUPS (BX), Z1
+	VMOVUPS 64(BX), Z2
+	VMOVUPS 128(BX), Z3
+	VMOVUPS 192(BX), Z4
+	VMOVUPS 256(BX), Z5
+	VMOVUPS 320(BX), Z6
+	VMOVUPS 384(BX), Z7
+	MOVQ    dst+0(FP), CX
+	MOVQ    stride+8(FP), DX
+	MOVQ    bias+64(FP), BX
+	MOVQ    add+72(FP), SI
+	TESTQ   BX, BX
+	JZ      unbiased
+	VADDPS  (BX), Z1, Z1
+	VADDPS  (BX), Z2, Z2
+	VADDPS  (BX), Z3, Z3
+	VADDPS  (BX), Z4, Z4
+	VADDPS  (BX), Z5, Z5
+	VADDPS  (BX), Z6, Z6
+	VADDPS  (BX), Z7, Z7
 
 unbiased:
 	TESTQ  SI, SI
@@ -445,20 +641,31 @@ plain:
 
 // func productF32x8AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF32x8AVX512(SB), $0-80
+TEXT ·productF32x8AVX512(SB), $576-80
 	MOVQ panel+24(FP), AX
 
 loop1:
-	MOVQ   tile+16(FP), CX
-	MOVQ   blocks+56(FP), DX
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
+	MOVQ    tile+16(FP), CX
+	MOVQ    blocks+56(FP), DX
+	VPXORD  Z1, Z1, Z1
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z7, Z7, Z7
+	VPXORD  Z8, Z8, Z8
+	LEAQ    63(SP), BX
+	ANDQ    $-64, BX
+	VPXORD  Z9, Z9, Z9
+	VMOVUPS Z9, (BX)
+	VMOVUPS Z9, 64(BX)
+	VMOVUPS Z9, 128(BX)
+	VMOVUPS Z9, 192(BX)
+	VMOVUPS Z9, 256(BX)
+	VMOVUPS Z9, 320(BX)
+	VMOVUPS Z9, 384(BX)
+	VMOVUPS Z9, 448(BX)
 
 loop2:
 	PREFETCHT0       4736(CX)
@@ -473,22 +680,59 @@ loop2:
 	VFMADD231PS.BCST 28(AX), Z0, Z8
 	ADDQ             $0x00000040, CX
 	ADDQ             $0x00000020, AX
-	DECQ             DX
-	JNZ              loop2
-	MOVQ             dst+0(FP), CX
-	MOVQ             stride+8(FP), DX
-	MOVQ             bias+64(FP), BX
-	MOVQ             add+72(FP), SI
-	TESTQ            BX, BX
-	JZ               unbiased
+	LEAQ             -1(DX), SI
+	TESTQ            $0x0000000f, SI
+	JNZ              on3
 	VADDPS           (BX), Z1, Z1
-	VADDPS           (BX), Z2, Z2
-	VADDPS           (BX), Z3, Z3
-	VADDPS           (BX), Z4, Z4
-	VADDPS           (BX), Z5, Z5
-	VADDPS           (BX), Z6, Z6
-	VADDPS           (BX), Z7, Z7
-	VADDPS           (BX), Z8, Z8
+	VMOVUPS          Z1, (BX)
+	VPXORD           Z1, Z1, Z1
+	VADDPS           64(BX), Z2, Z2
+	VMOVUPS          Z2, 64(BX)
+	VPXORD           Z2, Z2, Z2
+	VADDPS           128(BX), Z3, Z3
+	VMOVUPS          Z3, 128(BX)
+	VPXORD           Z3, Z3, Z3
+	VADDPS           192(BX), Z4, Z4
+	VMOVUPS          Z4, 192(BX)
+	VPXORD           Z4, Z4, Z4
+	VADDPS           256(BX), Z5, Z5
+	VMOVUPS          Z5, 256(BX)
+	VPXORD           Z5, Z5, Z5
+	VADDPS           320(BX), Z6, Z6
+	VMOVUPS          Z6, 320(BX)
+	VPXORD           Z6, Z6, Z6
+	VADDPS           384(BX), Z7, Z7
+	VMOVUPS          Z7, 384(BX)
+	VPXORD           Z7, Z7, Z7
+	VADDPS           448(BX), Z8, Z8
+	VMOVUPS          Z8, 448(BX)
+	VPXORD           Z8, Z8, Z8
+
+on3:
+	DECQ    DX
+	JNZ     loop2
+	VMOVUPS (BX), Z1
+	VMOVUPS 64(BX), Z2
+	VMOVUPS 128(BX), Z3
+	VMOVUPS 192(BX), Z4
+	VMOVUPS 256(BX), Z5
+	VMOVUPS 320(BX), Z6
+	VMOVUPS 384(BX), Z7
+	VMOVUPS 448(BX), Z8
+	MOVQ    dst+0(FP), CX
+	MOVQ    stride+8(FP), DX
+	MOVQ    bias+64(FP), BX
+	MOVQ    add+72(FP), SI
+	TESTQ   BX, BX
+	JZ      unbiased
+	VADDPS  (BX), Z1, Z1
+	VADDPS  (BX), Z2, Z2
+	VADDPS  (BX), Z3, Z3
+	VADDPS  (BX), Z4, Z4
+	VADDPS  (BX), Z5, Z5
+	VADDPS  (BX), Z6, Z6
+	VADDPS  (BX), Z7, Z7
+	VADDPS  (BX), Z8, Z8
 
 unbiased:
 	TESTQ  SI, SI
@@ -536,23 +780,34 @@ plain:
 
 // func productF32x4PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF32x4PairAVX512(SB), $0-80
+TEXT ·productF32x4PairAVX512(SB), $576-80
 	MOVQ panel+24(FP), AX
 
 loop1:
-	MOVQ   tile+16(FP), CX
-	MOVQ   blocks+56(FP), DX
-	IMUL3Q $0x00000040, DX, BX
-	LEAQ   (CX)(BX*2), SI
-	LEAQ   (BX)(BX*2), DI
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
+	MOVQ    tile+16(FP), CX
+	MOVQ    blocks+56(FP), DX
+	IMUL3Q  $0x00000040, DX, BX
+	LEAQ    (CX)(BX*2), SI
+	LEAQ    (BX)(BX*2), DI
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z7, Z7, Z7
+	VPXORD  Z8, Z8, Z8
+	VPXORD  Z9, Z9, Z9
+	VPXORD  Z10, Z10, Z10
+	LEAQ    63(SP), DI
+	ANDQ    $-64, DI
+	VPXORD  Z2, Z2, Z2
+	VMOVUPS Z2, (DI)
+	VMOVUPS Z2, 64(DI)
+	VMOVUPS Z2, 128(DI)
+	VMOVUPS Z2, 192(DI)
+	VMOVUPS Z2, 256(DI)
+	VMOVUPS Z2, 320(DI)
+	VMOVUPS Z2, 384(DI)
+	VMOVUPS Z2, 448(DI)
 
 loop2:
 	PREFETCHT1   (SI)
@@ -574,22 +829,59 @@ loop2:
 	VFMADD231PS  Z2, Z1, Z10
 	ADDQ         $0x00000040, CX
 	ADDQ         $0x00000010, AX
-	DECQ         DX
-	JNZ          loop2
-	MOVQ         dst+0(FP), CX
-	MOVQ         stride+8(FP), DX
-	MOVQ         bias+64(FP), BX
-	MOVQ         add+72(FP), SI
-	TESTQ        BX, BX
-	JZ           unbiased
-	VADDPS       (BX), Z3, Z3
-	VADDPS       (BX), Z4, Z4
-	VADDPS       (BX), Z5, Z5
-	VADDPS       (BX), Z6, Z6
-	VADDPS       64(BX), Z7, Z7
-	VADDPS       64(BX), Z8, Z8
-	VADDPS       64(BX), Z9, Z9
-	VADDPS       64(BX), Z10, Z10
+	LEAQ         -1(DX), R8
+	TESTQ        $0x0000000f, R8
+	JNZ          on3
+	VADDPS       (DI), Z3, Z3
+	VMOVUPS      Z3, (DI)
+	VPXORD       Z3, Z3, Z3
+	VADDPS       64(DI), Z4, Z4
+	VMOVUPS      Z4, 64(DI)
+	VPXORD       Z4, Z4, Z4
+	VADDPS       128(DI), Z5, Z5
+	VMOVUPS      Z5, 128(DI)
+	VPXORD       Z5, Z5, Z5
+	VADDPS       192(DI), Z6, Z6
+	VMOVUPS      Z6, 192(DI)
+	VPXORD       Z6, Z6, Z6
+	VADDPS       256(DI), Z7, Z7
+	VMOVUPS      Z7, 256(DI)
+	VPXORD       Z7, Z7, Z7
+	VADDPS       320(DI), Z8, Z8
+	VMOVUPS      Z8, 320(DI)
+	VPXORD       Z8, Z8, Z8
+	VADDPS       384(DI), Z9, Z9
+	VMOVUPS      Z9, 384(DI)
+	VPXORD       Z9, Z9, Z9
+	VADDPS       448(DI), Z10, Z10
+	VMOVUPS      Z10, 448(DI)
+	VPXORD       Z10, Z10, Z10
+
+on3:
+	DECQ    DX
+	JNZ     loop2
+	VMOVUPS (DI), Z3
+	VMOVUPS 64(DI), Z4
+	VMOVUPS 128(DI), Z5
+	VMOVUPS 192(DI), Z6
+	VMOVUPS 256(DI), Z7
+	VMOVUPS 320(DI), Z8
+	VMOVUPS 384(DI), Z9
+	VMOVUPS 448(DI), Z10
+	MOVQ    dst+0(FP), CX
+	MOVQ    stride+8(FP), DX
+	MOVQ    bias+64(FP), BX
+	MOVQ    add+72(FP), SI
+	TESTQ   BX, BX
+	JZ      unbiased
+	VADDPS  (BX), Z3, Z3
+	VADDPS  (BX), Z4, Z4
+	VADDPS  (BX), Z5, Z5
+	VADDPS  (BX), Z6, Z6
+	VADDPS  64(BX), Z7, Z7
+	VADDPS  64(BX), Z8, Z8
+	VADDPS  64(BX), Z9, Z9
+	VADDPS  64(BX), Z10, Z10
 
 unbiased:
 	TESTQ  SI, SI
@@ -629,31 +921,50 @@ plain:
 
 // func productF32x4QuadAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF32x4QuadAVX512(SB), $0-80
+TEXT ·productF32x4QuadAVX512(SB), $1088-80
 	MOVQ panel+24(FP), AX
 
 loop1:
-	MOVQ   tile+16(FP), CX
-	MOVQ   blocks+56(FP), DX
-	IMUL3Q $0x00000040, DX, BX
-	LEAQ   (CX)(BX*4), SI
-	LEAQ   (BX)(BX*2), DI
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
-	VPXORD Z12, Z12, Z12
-	VPXORD Z13, Z13, Z13
-	VPXORD Z14, Z14, Z14
-	VPXORD Z15, Z15, Z15
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
+	MOVQ    tile+16(FP), CX
+	MOVQ    blocks+56(FP), DX
+	IMUL3Q  $0x00000040, DX, BX
+	LEAQ    (CX)(BX*4), SI
+	LEAQ    (BX)(BX*2), DI
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z7, Z7, Z7
+	VPXORD  Z8, Z8, Z8
+	VPXORD  Z9, Z9, Z9
+	VPXORD  Z10, Z10, Z10
+	VPXORD  Z11, Z11, Z11
+	VPXORD  Z12, Z12, Z12
+	VPXORD  Z13, Z13, Z13
+	VPXORD  Z14, Z14, Z14
+	VPXORD  Z15, Z15, Z15
+	VPXORD  Z16, Z16, Z16
+	VPXORD  Z17, Z17, Z17
+	VPXORD  Z18, Z18, Z18
+	VPXORD  Z19, Z19, Z19
+	VPXORD  Z20, Z20, Z20
+	LEAQ    63(SP), R8
+	ANDQ    $-64, R8
+	VPXORD  Z4, Z4, Z4
+	VMOVUPS Z4, (R8)
+	VMOVUPS Z4, 64(R8)
+	VMOVUPS Z4, 128(R8)
+	VMOVUPS Z4, 192(R8)
+	VMOVUPS Z4, 256(R8)
+	VMOVUPS Z4, 320(R8)
+	VMOVUPS Z4, 384(R8)
+	VMOVUPS Z4, 448(R8)
+	VMOVUPS Z4, 512(R8)
+	VMOVUPS Z4, 576(R8)
+	VMOVUPS Z4, 640(R8)
+	VMOVUPS Z4, 704(R8)
+	VMOVUPS Z4, 768(R8)
+	VMOVUPS Z4, 832(R8)
+	VMOVUPS Z4, 896(R8)
+	VMOVUPS Z4, 960(R8)
 
 loop2:
 	PREFETCHT1   (SI)
@@ -687,30 +998,99 @@ loop2:
 	VFMADD231PS  Z4, Z3, Z20
 	ADDQ         $0x00000040, CX
 	ADDQ         $0x00000010, AX
-	DECQ         DX
-	JNZ          loop2
-	MOVQ         dst+0(FP), CX
-	MOVQ         stride+8(FP), DX
-	MOVQ         bias+64(FP), BX
-	MOVQ         add+72(FP), SI
-	TESTQ        BX, BX
-	JZ           unbiased
-	VADDPS       (BX), Z5, Z5
-	VADDPS       (BX), Z6, Z6
-	VADDPS       (BX), Z7, Z7
-	VADDPS       (BX), Z8, Z8
-	VADDPS       64(BX), Z9, Z9
-	VADDPS       64(BX), Z10, Z10
-	VADDPS       64(BX), Z11, Z11
-	VADDPS       64(BX), Z12, Z12
-	VADDPS       128(BX), Z13, Z13
-	VADDPS       128(BX), Z14, Z14
-	VADDPS       128(BX), Z15, Z15
-	VADDPS       128(BX), Z16, Z16
-	VADDPS       192(BX), Z17, Z17
-	VADDPS       192(BX), Z18, Z18
-	VADDPS       192(BX), Z19, Z19
-	VADDPS       192(BX), Z20, Z20
+	LEAQ         -1(DX), R9
+	TESTQ        $0x0000000f, R9
+	JNZ          on3
+	VADDPS       (R8), Z5, Z5
+	VMOVUPS      Z5, (R8)
+	VPXORD       Z5, Z5, Z5
+	VADDPS       64(R8), Z6, Z6
+	VMOVUPS      Z6, 64(R8)
+	VPXORD       Z6, Z6, Z6
+	VADDPS       128(R8), Z7, Z7
+	VMOVUPS      Z7, 128(R8)
+	VPXORD       Z7, Z7, Z7
+	VADDPS       192(R8), Z8, Z8
+	VMOVUPS      Z8, 192(R8)
+	VPXORD       Z8, Z8, Z8
+	VADDPS       256(R8), Z9, Z9
+	VMOVUPS      Z9, 256(R8)
+	VPXORD       Z9, Z9, Z9
+	VADDPS       320(R8), Z10, Z10
+	VMOVUPS      Z10, 320(R8)
+	VPXORD       Z10, Z10, Z10
+	VADDPS       384(R8), Z11, Z11
+	VMOVUPS      Z11, 384(R8)
+	VPXORD       Z11, Z11, Z11
+	VADDPS       448(R8), Z12, Z12
+	VMOVUPS      Z12, 448(R8)
+	VPXORD       Z12, Z12, Z12
+	VADDPS       512(R8), Z13, Z13
+	VMOVUPS      Z13, 512(R8)
+	VPXORD       Z13, Z13, Z13
+	VADDPS       576(R8), Z14, Z14
+	VMOVUPS      Z14, 576(R8)
+	VPXORD       Z14, Z14, Z14
+	VADDPS       640(R8), Z15, Z15
+	VMOVUPS      Z15, 640(R8)
+	VPXORD       Z15, Z15, Z15
+	VADDPS       704(R8), Z16, Z16
+	VMOVUPS      Z16, 704(R8)
+	VPXORD       Z16, Z16, Z16
+	VADDPS       768(R8), Z17, Z17
+	VMOVUPS      Z17, 768(R8)
+	VPXORD       Z17, Z17, Z17
+	VADDPS       832(R8), Z18, Z18
+	VMOVUPS      Z18, 832(R8)
+	VPXORD       Z18, Z18, Z18
+	VADDPS       896(R8), Z19, Z19
+	VMOVUPS      Z19, 896(R8)
+	VPXORD       Z19, Z19, Z19
+	VADDPS       960(R8), Z20, Z20
+	VMOVUPS      Z20, 960(R8)
+	VPXORD       Z20, Z20, Z20
+
+on3:
+	DECQ    DX
+	JNZ     loop2
+	VMOVUPS (R8), Z5
+	VMOVUPS 64(R8), Z6
+	VMOVUPS 128(R8), Z7
+	VMOVUPS 192(R8), Z8
+	VMOVUPS 256(R8), Z9
+	VMOVUPS 320(R8), Z10
+	VMOVUPS 384(R8), Z11
+	VMOVUPS 448(R8), Z12
+	VMOVUPS 512(R8), Z13
+	VMOVUPS 576(R8), Z14
+	VMOVUPS 640(R8), Z15
+	VMOVUPS 704(R8), Z16
+	VMOVUPS 768(R8), Z17
+	VMOVUPS 832(R8), Z18
+	VMOVUPS 896(R8), Z19
+	VMOVUPS 960(R8), Z20
+	MOVQ    dst+0(FP), CX
+	MOVQ    stride+8(FP), DX
+	MOVQ    bias+64(FP), BX
+	MOVQ    add+72(FP), SI
+	TESTQ   BX, BX
+	JZ      unbiased
+	VADDPS  (BX), Z5, Z5
+	VADDPS  (BX), Z6, Z6
+	VADDPS  (BX), Z7, Z7
+	VADDPS  (BX), Z8, Z8
+	VADDPS  64(BX), Z9, Z9
+	VADDPS  64(BX), Z10, Z10
+	VADDPS  64(BX), Z11, Z11
+	VADDPS  64(BX), Z12, Z12
+	VADDPS  128(BX), Z13, Z13
+	VADDPS  128(BX), Z14, Z14
+	VADDPS  128(BX), Z15, Z15
+	VADDPS  128(BX), Z16, Z16
+	VADDPS  192(BX), Z17, Z17
+	VADDPS  192(BX), Z18, Z18
+	VADDPS  192(BX), Z19, Z19
+	VADDPS  192(BX), Z20, Z20
 
 unbiased:
 	TESTQ  SI, SI
@@ -766,25 +1146,38 @@ plain:
 
 // func productF32x5PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF32x5PairAVX512(SB), $0-80
+TEXT ·productF32x5PairAVX512(SB), $704-80
 	MOVQ panel+24(FP), AX
 
 loop1:
-	MOVQ   tile+16(FP), CX
-	MOVQ   blocks+56(FP), DX
-	IMUL3Q $0x00000040, DX, BX
-	LEAQ   (CX)(BX*2), SI
-	LEAQ   (BX)(BX*2), DI
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
-	VPXORD Z12, Z12, Z12
+	MOVQ    tile+16(FP), CX
+	MOVQ    blocks+56(FP), DX
+	IMUL3Q  $0x00000040, DX, BX
+	LEAQ    (CX)(BX*2), SI
+	LEAQ    (BX)(BX*2), DI
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z7, Z7, Z7
+	VPXORD  Z8, Z8, Z8
+	VPXORD  Z9, Z9, Z9
+	VPXORD  Z10, Z10, Z10
+	VPXORD  Z11, Z11, Z11
+	VPXORD  Z12, Z12, Z12
+	LEAQ    63(SP), DI
+	ANDQ    $-64, DI
+	VPXORD  Z2, Z2, Z2
+	VMOVUPS Z2, (DI)
+	VMOVUPS Z2, 64(DI)
+	VMOVUPS Z2, 128(DI)
+	VMOVUPS Z2, 192(DI)
+	VMOVUPS Z2, 256(DI)
+	VMOVUPS Z2, 320(DI)
+	VMOVUPS Z2, 384(DI)
+	VMOVUPS Z2, 448(DI)
+	VMOVUPS Z2, 512(DI)
+	VMOVUPS Z2, 576(DI)
 
 loop2:
 	PREFETCHT1   (SI)
@@ -809,24 +1202,69 @@ loop2:
 	VFMADD231PS  Z2, Z1, Z12
 	ADDQ         $0x00000040, CX
 	ADDQ         $0x00000014, AX
-	DECQ         DX
-	JNZ          loop2
-	MOVQ         dst+0(FP), CX
-	MOVQ         stride+8(FP), DX
-	MOVQ         bias+64(FP), BX
-	MOVQ         add+72(FP), SI
-	TESTQ        BX, BX
-	JZ           unbiased
-	VADDPS       (BX), Z3, Z3
-	VADDPS       (BX), Z4, Z4
-	VADDPS       (BX), Z5, Z5
-	VADDPS       (BX), Z6, Z6
-	VADDPS       (BX), Z7, Z7
-	VADDPS       64(BX), Z8, Z8
-	VADDPS       64(BX), Z9, Z9
-	VADDPS       64(BX), Z10, Z10
-	VADDPS       64(BX), Z11, Z11
-	VADDPS       64(BX), Z12, Z12
+	LEAQ         -1(DX), R8
+	TESTQ        $0x0000000f, R8
+	JNZ          on3
+	VADDPS       (DI), Z3, Z3
+	VMOVUPS      Z3, (DI)
+	VPXORD       Z3, Z3, Z3
+	VADDPS       64(DI), Z4, Z4
+	VMOVUPS      Z4, 64(DI)
+	VPXORD       Z4, Z4, Z4
+	VADDPS       128(DI), Z5, Z5
+	VMOVUPS      Z5, 128(DI)
+	VPXORD       Z5, Z5, Z5
+	VADDPS       192(DI), Z6, Z6
+	VMOVUPS      Z6, 192(DI)
+	VPXORD       Z6, Z6, Z6
+	VADDPS       256(DI), Z7, Z7
+	VMOVUPS      Z7, 256(DI)
+	VPXORD       Z7, Z7, Z7
+	VADDPS       320(DI), Z8, Z8
+	VMOVUPS      Z8, 320(DI)
+	VPXORD       Z8, Z8, Z8
+	VADDPS       384(DI), Z9, Z9
+	VMOVUPS      Z9, 384(DI)
+	VPXORD       Z9, Z9, Z9
+	VADDPS       448(DI), Z10, Z10
+	VMOVUPS      Z10, 448(DI)
+	VPXORD       Z10, Z10, Z10
+	VADDPS       512(DI), Z11, Z11
+	VMOVUPS      Z11, 512(DI)
+	VPXORD       Z11, Z11, Z11
+	VADDPS       576(DI), Z12, Z12
+	VMOVUPS      Z12, 576(DI)
+	VPXORD       Z12, Z12, Z12
+
+on3:
+	DECQ    DX
+	JNZ     loop2
+	VMOVUPS (DI), Z3
+	VMOVUPS 64(DI), Z4
+	VMOVUPS 128(DI), Z5
+	VMOVUPS 192(DI), Z6
+	VMOVUPS 256(DI), Z7
+	VMOVUPS 320(DI), Z8
+	VMOVUPS 384(DI), Z9
+	VMOVUPS 448(DI), Z10
+	VMOVUPS 512(DI), Z11
+	VMOVUPS 576(DI), Z12
+	MOVQ    dst+0(FP), CX
+	MOVQ    stride+8(FP), DX
+	MOVQ    bias+64(FP), BX
+	MOVQ    add+72(FP), SI
+	TESTQ   BX, BX
+	JZ      unbiased
+	VADDPS  (BX), Z3, Z3
+	VADDPS  (BX), Z4, Z4
+	VADDPS  (BX), Z5, Z5
+	VADDPS  (BX), Z6, Z6
+	VADDPS  (BX), Z7, Z7
+	VADDPS  64(BX), Z8, Z8
+	VADDPS  64(BX), Z9, Z9
+	VADDPS  64(BX), Z10, Z10
+	VADDPS  64(BX), Z11, Z11
+	VADDPS  64(BX), Z12, Z12
 
 unbiased:
 	TESTQ  SI, SI
@@ -872,35 +1310,58 @@ plain:
 
 // func productF32x5QuadAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF32x5QuadAVX512(SB), $0-80
+TEXT ·productF32x5QuadAVX512(SB), $1344-80
 	MOVQ panel+24(FP), AX
 
 loop1:
-	MOVQ   tile+16(FP), CX
-	MOVQ   blocks+56(FP), DX
-	IMUL3Q $0x00000040, DX, BX
-	LEAQ   (CX)(BX*4), SI
-	LEAQ   (BX)(BX*2), DI
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
-	VPXORD Z12, Z12, Z12
-	VPXORD Z13, Z13, Z13
-	VPXORD Z14, Z14, Z14
-	VPXORD Z15, Z15, Z15
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
+	MOVQ    tile+16(FP), CX
+	MOVQ    blocks+56(FP), DX
+	IMUL3Q  $0x00000040, DX, BX
+	LEAQ    (CX)(BX*4), SI
+	LEAQ    (BX)(BX*2), DI
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z7, Z7, Z7
+	VPXORD  Z8, Z8, Z8
+	VPXORD  Z9, Z9, Z9
+	VPXORD  Z10, Z10, Z10
+	VPXORD  Z11, Z11, Z11
+	VPXORD  Z12, Z12, Z12
+	VPXORD  Z13, Z13, Z13
+	VPXORD  Z14, Z14, Z14
+	VPXORD  Z15, Z15, Z15
+	VPXORD  Z16, Z16, Z16
+	VPXORD  Z17, Z17, Z17
+	VPXORD  Z18, Z18, Z18
+	VPXORD  Z19, Z19, Z19
+	VPXORD  Z20, Z20, Z20
+	VPXORD  Z21, Z21, Z21
+	VPXORD  Z22, Z22, Z22
+	VPXORD  Z23, Z23, Z23
+	VPXORD  Z24, Z24, Z24
+	LEAQ    63(SP), R8
+	ANDQ    $-64, R8
+	VPXORD  Z4, Z4, Z4
+	VMOVUPS Z4, (R8)
+	VMOVUPS Z4, 64(R8)
+	VMOVUPS Z4, 128(R8)
+	VMOVUPS Z4, 192(R8)
+	VMOVUPS Z4, 256(R8)
+	VMOVUPS Z4, 320(R8)
+	VMOVUPS Z4, 384(R8)
+	VMOVUPS Z4, 448(R8)
+	VMOVUPS Z4, 512(R8)
+	VMOVUPS Z4, 576(R8)
+	VMOVUPS Z4, 640(R8)
+	VMOVUPS Z4, 704(R8)
+	VMOVUPS Z4, 768(R8)
+	VMOVUPS Z4, 832(R8)
+	VMOVUPS Z4, 896(R8)
+	VMOVUPS Z4, 960(R8)
+	VMOVUPS Z4, 1024(R8)
+	VMOVUPS Z4, 1088(R8)
+	VMOVUPS Z4, 1152(R8)
+	VMOVUPS Z4, 1216(R8)
 
 loop2:
 	PREFETCHT1   (SI)
@@ -939,34 +1400,119 @@ loop2:
 	VFMADD231PS  Z4, Z3, Z24
 	ADDQ         $0x00000040, CX
 	ADDQ         $0x00000014, AX
-	DECQ         DX
-	JNZ          loop2
-	MOVQ         dst+0(FP), CX
-	MOVQ         stride+8(FP), DX
-	MOVQ         bias+64(FP), BX
-	MOVQ         add+72(FP), SI
-	TESTQ        BX, BX
-	JZ           unbiased
-	VADDPS       (BX), Z5, Z5
-	VADDPS       (BX), Z6, Z6
-	VADDPS       (BX), Z7, Z7
-	VADDPS       (BX), Z8, Z8
-	VADDPS       (BX), Z9, Z9
-	VADDPS       64(BX), Z10, Z10
-	VADDPS       64(BX), Z11, Z11
-	VADDPS       64(BX), Z12, Z12
-	VADDPS       64(BX), Z13, Z13
-	VADDPS       64(BX), Z14, Z14
-	VADDPS       128(BX), Z15, Z15
-	VADDPS       128(BX), Z16, Z16
-	VADDPS       128(BX), Z17, Z17
-	VADDPS       128(BX), Z18, Z18
-	VADDPS       128(BX), Z19, Z19
-	VADDPS       192(BX), Z20, Z20
-	VADDPS       192(BX), Z21, Z21
-	VADDPS       192(BX), Z22, Z22
-	VADDPS       192(BX), Z23, Z23
-	VADDPS       192(BX), Z24, Z24
+	LEAQ         -1(DX), R9
+	TESTQ        $0x0000000f, R9
+	JNZ          on3
+	VADDPS       (R8), Z5, Z5
+	VMOVUPS      Z5, (R8)
+	VPXORD       Z5, Z5, Z5
+	VADDPS       64(R8), Z6, Z6
+	VMOVUPS      Z6, 64(R8)
+	VPXORD       Z6, Z6, Z6
+	VADDPS       128(R8), Z7, Z7
+	VMOVUPS      Z7, 128(R8)
+	VPXORD       Z7, Z7, Z7
+	VADDPS       192(R8), Z8, Z8
+	VMOVUPS      Z8, 192(R8)
+	VPXORD       Z8, Z8, Z8
+	VADDPS       256(R8), Z9, Z9
+	VMOVUPS      Z9, 256(R8)
+	VPXORD       Z9, Z9, Z9
+	VADDPS       320(R8), Z10, Z10
+	VMOVUPS      Z10, 320(R8)
+	VPXORD       Z10, Z10, Z10
+	VADDPS       384(R8), Z11, Z11
+	VMOVUPS      Z11, 384(R8)
+	VPXORD       Z11, Z11, Z11
+	VADDPS       448(R8), Z12, Z12
+	VMOVUPS      Z12, 448(R8)
+	VPXORD       Z12, Z12, Z12
+	VADDPS       512(R8), Z13, Z13
+	VMOVUPS      Z13, 512(R8)
+	VPXORD       Z13, Z13, Z13
+	VADDPS       576(R8), Z14, Z14
+	VMOVUPS      Z14, 576(R8)
+	VPXORD       Z14, Z14, Z14
+	VADDPS       640(R8), Z15, Z15
+	VMOVUPS      Z15, 640(R8)
+	VPXORD       Z15, Z15, Z15
+	VADDPS       704(R8), Z16, Z16
+	VMOVUPS      Z16, 704(R8)
+	VPXORD       Z16, Z16, Z16
+	VADDPS       768(R8), Z17, Z17
+	VMOVUPS      Z17, 768(R8)
+	VPXORD       Z17, Z17, Z17
+	VADDPS       832(R8), Z18, Z18
+	VMOVUPS      Z18, 832(R8)
+	VPXORD       Z18, Z18, Z18
+	VADDPS       896(R8), Z19, Z19
+	VMOVUPS      Z19, 896(R8)
+	VPXORD       Z19, Z19, Z19
+	VADDPS       960(R8), Z20, Z20
+	VMOVUPS      Z20, 960(R8)
+	VPXORD       Z20, Z20, Z20
+	VADDPS       1024(R8), Z21, Z21
+	VMOVUPS      Z21, 1024(R8)
+	VPXORD       Z21, Z21, Z21
+	VADDPS       1088(R8), Z22, Z22
+	VMOVUPS      Z22, 1088(R8)
+	VPXORD       Z22, Z22, Z22
+	VADDPS       1152(R8), Z23, Z23
+	VMOVUPS      Z23, 1152(R8)
+	VPXORD       Z23, Z23, Z23
+	VADDPS       1216(R8), Z24, Z24
+	VMOVUPS      Z24, 1216(R8)
+	VPXORD       Z24, Z24, Z24
+
+on3:
+	DECQ    DX
+	JNZ     loop2
+	VMOVUPS (R8), Z5
+	VMOVUPS 64(R8), Z6
+	VMOVUPS 128(R8), Z7
+	VMOVUPS 192(R8), Z8
+	VMOVUPS 256(R8), Z9
+	VMOVUPS 320(R8), Z10
+	VMOVUPS 384(R8), Z11
+	VMOVUPS 448(R8), Z12
+	VMOVUPS 512(R8), Z13
+	VMOVUPS 576(R8), Z14
+	VMOVUPS 640(R8), Z15
+	VMOVUPS 704(R8), Z16
+	VMOVUPS 768(R8), Z17
+	VMOVUPS 832(R8), Z18
+	VMOVUPS 896(R8), Z19
+	VMOVUPS 960(R8), Z20
+	VMOVUPS 1024(R8), Z21
+	VMOVUPS 1088(R8), Z22
+	VMOVUPS 1152(R8), Z23
+	VMOVUPS 1216(R8), Z24
+	MOVQ    dst+0(FP), CX
+	MOVQ    stride+8(FP), DX
+	MOVQ    bias+64(FP), BX
+	MOVQ    add+72(FP), SI
+	TESTQ   BX, BX
+	JZ      unbiased
+	VADDPS  (BX), Z5, Z5
+	VADDPS  (BX), Z6, Z6
+	VADDPS  (BX), Z7, Z7
+	VADDPS  (BX), Z8, Z8
+	VADDPS  (BX), Z9, Z9
+	VADDPS  64(BX), Z10, Z10
+	VADDPS  64(BX), Z11, Z11
+	VADDPS  64(BX), Z12, Z12
+	VADDPS  64(BX), Z13, Z13
+	VADDPS  64(BX), Z14, Z14
+	VADDPS  128(BX), Z15, Z15
+	VADDPS  128(BX), Z16, Z16
+	VADDPS  128(BX), Z17, Z17
+	VADDPS  128(BX), Z18, Z18
+	VADDPS  128(BX), Z19, Z19
+	VADDPS  192(BX), Z20, Z20
+	VADDPS  192(BX), Z21, Z21
+	VADDPS  192(BX), Z22, Z22
+	VADDPS  192(BX), Z23, Z23
+	VADDPS  192(BX), Z24, Z24
 
 unbiased:
 	TESTQ  SI, SI
@@ -1032,27 +1578,42 @@ plain:
 
 // func productF32x6PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF32x6PairAVX512(SB), $0-80
+TEXT ·productF32x6PairAVX512(SB), $832-80
 	MOVQ panel+24(FP), AX
 
 loop1:
-	MOVQ   tile+16(FP), CX
-	MOVQ   blocks+56(FP), DX
-	IMUL3Q $0x00000040, DX, BX
-	LEAQ   (CX)(BX*2), SI
-	LEAQ   (BX)(BX*2), DI
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
-	VPXORD Z12, Z12, Z12
-	VPXORD Z13, Z13, Z13
-	VPXORD Z14, Z14, Z14
+	MOVQ    tile+16(FP), CX
+	MOVQ    blocks+56(FP), DX
+	IMUL3Q  $0x00000040, DX, BX
+	LEAQ    (CX)(BX*2), SI
+	LEAQ    (BX)(BX*2), DI
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z7, Z7, Z7
+	VPXORD  Z8, Z8, Z8
+	VPXORD  Z9, Z9, Z9
+	VPXORD  Z10, Z10, Z10
+	VPXORD  Z11, Z11, Z11
+	VPXORD  Z12, Z12, Z12
+	VPXORD  Z13, Z13, Z13
+	VPXORD  Z14, Z14, Z14
+	LEAQ    63(SP), DI
+	ANDQ    $-64, DI
+	VPXORD  Z2, Z2, Z2
+	VMOVUPS Z2, (DI)
+	VMOVUPS Z2, 64(DI)
+	VMOVUPS Z2, 128(DI)
+	VMOVUPS Z2, 192(DI)
+	VMOVUPS Z2, 256(DI)
+	VMOVUPS Z2, 320(DI)
+	VMOVUPS Z2, 384(DI)
+	VMOVUPS Z2, 448(DI)
+	VMOVUPS Z2, 512(DI)
+	VMOVUPS Z2, 576(DI)
+	VMOVUPS Z2, 640(DI)
+	VMOVUPS Z2, 704(DI)
 
 loop2:
 	PREFETCHT1   (SI)
@@ -1080,26 +1641,79 @@ loop2:
 	VFMADD231PS  Z2, Z1, Z14
 	ADDQ         $0x00000040, CX
 	ADDQ         $0x00000018, AX
-	DECQ         DX
-	JNZ          loop2
-	MOVQ         dst+0(FP), CX
-	MOVQ         stride+8(FP), DX
-	MOVQ         bias+64(FP), BX
-	MOVQ         add+72(FP), SI
-	TESTQ        BX, BX
-	JZ           unbiased
-	VADDPS       (BX), Z3, Z3
-	VADDPS       (BX), Z4, Z4
-	VADDPS       (BX), Z5, Z5
-	VADDPS       (BX), Z6, Z6
-	VADDPS       (BX), Z7, Z7
-	VADDPS       (BX), Z8, Z8
-	VADDPS       64(BX), Z9, Z9
-	VADDPS       64(BX), Z10, Z10
-	VADDPS       64(BX), Z11, Z11
-	VADDPS       64(BX), Z12, Z12
-	VADDPS       64(BX), Z13, Z13
-	VADDPS       64(BX), Z14, Z14
+	LEAQ         -1(DX), R8
+	TESTQ        $0x0000000f, R8
+	JNZ          on3
+	VADDPS       (DI), Z3, Z3
+	VMOVUPS      Z3, (DI)
+	VPXORD       Z3, Z3, Z3
+	VADDPS       64(DI), Z4, Z4
+	VMOVUPS      Z4, 64(DI)
+	VPXORD       Z4, Z4, Z4
+	VADDPS       128(DI), Z5, Z5
+	VMOVUPS      Z5, 128(DI)
+	VPXORD       Z5, Z5, Z5
+	VADDPS       192(DI), Z6, Z6
+	VMOVUPS      Z6, 192(DI)
+	VPXORD       Z6, Z6, Z6
+	VADDPS       256(DI), Z7, Z7
+	VMOVUPS      Z7, 256(DI)
+	VPXORD       Z7, Z7, Z7
+	VADDPS       320(DI), Z8, Z8
+	VMOVUPS      Z8, 320(DI)
+	VPXORD       Z8, Z8, Z8
+	VADDPS       384(DI), Z9, Z9
+	VMOVUPS      Z9, 384(DI)
+	VPXORD       Z9, Z9, Z9
+	VADDPS       448(DI), Z10, Z10
+	VMOVUPS      Z10, 448(DI)
+	VPXORD       Z10, Z10, Z10
+	VADDPS       512(DI), Z11, Z11
+	VMOVUPS      Z11, 512(DI)
+	VPXORD       Z11, Z11, Z11
+	VADDPS       576(DI), Z12, Z12
+	VMOVUPS      Z12, 576(DI)
+	VPXORD       Z12, Z12, Z12
+	VADDPS       640(DI), Z13, Z13
+	VMOVUPS      Z13, 640(DI)
+	VPXORD       Z13, Z13, Z13
+	VADDPS       704(DI), Z14, Z14
+	VMOVUPS      Z14, 704(DI)
+	VPXORD       Z14, Z14, Z14
+
+on3:
+	DECQ    DX
+	JNZ     loop2
+	VMOVUPS (DI), Z3
+	VMOVUPS 64(DI), Z4
+	VMOVUPS 128(DI), Z5
+	VMOVUPS 192(DI), Z6
+	VMOVUPS 256(DI), Z7
+	VMOVUPS 320(DI), Z8
+	VMOVUPS 384(DI), Z9
+	VMOVUPS 448(DI), Z10
+	VMOVUPS 512(DI), Z11
+	VMOVUPS 576(DI), Z12
+	VMOVUPS 640(DI), Z13
+	VMOVUPS 704(DI), Z14
+	MOVQ    dst+0(FP), CX
+	MOVQ    stride+8(FP), DX
+	MOVQ    bias+64(FP), BX
+	MOVQ    add+72(FP), SI
+	TESTQ   BX, BX
+	JZ      unbiased
+	VADDPS  (BX), Z3, Z3
+	VADDPS  (BX), Z4, Z4
+	VADDPS  (BX), Z5, Z5
+	VADDPS  (BX), Z6, Z6
+	VADDPS  (BX), Z7, Z7
+	VADDPS  (BX), Z8, Z8
+	VADDPS  64(BX), Z9, Z9
+	VADDPS  64(BX), Z10, Z10
+	VADDPS  64(BX), Z11, Z11
+	VADDPS  64(BX), Z12, Z12
+	VADDPS  64(BX), Z13, Z13
+	VADDPS  64(BX), Z14, Z14
 
 unbiased:
 	TESTQ  SI, SI
@@ -1151,39 +1765,66 @@ plain:
 
 // func productF32x6QuadAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF32x6QuadAVX512(SB), $0-80
+TEXT ·productF32x6QuadAVX512(SB), $1600-80
 	MOVQ panel+24(FP), AX
 
 loop1:
-	MOVQ   tile+16(FP), CX
-	MOVQ   blocks+56(FP), DX
-	IMUL3Q $0x00000040, DX, BX
-	LEAQ   (CX)(BX*4), SI
-	LEAQ   (BX)(BX*2), DI
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
-	VPXORD Z12, Z12, Z12
-	VPXORD Z13, Z13, Z13
-	VPXORD Z14, Z14, Z14
-	VPXORD Z15, Z15, Z15
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	VPXORD Z25, Z25, Z25
-	VPXORD Z26, Z26, Z26
-	VPXORD Z27, Z27, Z27
-	VPXORD Z28, Z28, Z28
+	MOVQ    tile+16(FP), CX
+	MOVQ    blocks+56(FP), DX
+	IMUL3Q  $0x00000040, DX, BX
+	LEAQ    (CX)(BX*4), SI
+	LEAQ    (BX)(BX*2), DI
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z7, Z7, Z7
+	VPXORD  Z8, Z8, Z8
+	VPXORD  Z9, Z9, Z9
+	VPXORD  Z10, Z10, Z10
+	VPXORD  Z11, Z11, Z11
+	VPXORD  Z12, Z12, Z12
+	VPXORD  Z13, Z13, Z13
+	VPXORD  Z14, Z14, Z14
+	VPXORD  Z15, Z15, Z15
+	VPXORD  Z16, Z16, Z16
+	VPXORD  Z17, Z17, Z17
+	VPXORD  Z18, Z18, Z18
+	VPXORD  Z19, Z19, Z19
+	VPXORD  Z20, Z20, Z20
+	VPXORD  Z21, Z21, Z21
+	VPXORD  Z22, Z22, Z22
+	VPXORD  Z23, Z23, Z23
+	VPXORD  Z24, Z24, Z24
+	VPXORD  Z25, Z25, Z25
+	VPXORD  Z26, Z26, Z26
+	VPXORD  Z27, Z27, Z27
+	VPXORD  Z28, Z28, Z28
+	LEAQ    63(SP), R8
+	ANDQ    $-64, R8
+	VPXORD  Z4, Z4, Z4
+	VMOVUPS Z4, (R8)
+	VMOVUPS Z4, 64(R8)
+	VMOVUPS Z4, 128(R8)
+	VMOVUPS Z4, 192(R8)
+	VMOVUPS Z4, 256(R8)
+	VMOVUPS Z4, 320(R8)
+	VMOVUPS Z4, 384(R8)
+	VMOVUPS Z4, 448(R8)
+	VMOVUPS Z4, 512(R8)
+	VMOVUPS Z4, 576(R8)
+	VMOVUPS Z4, 640(R8)
+	VMOVUPS Z4, 704(R8)
+	VMOVUPS Z4, 768(R8)
+	VMOVUPS Z4, 832(R8)
+	VMOVUPS Z4, 896(R8)
+	VMOVUPS Z4, 960(R8)
+	VMOVUPS Z4, 1024(R8)
+	VMOVUPS Z4, 1088(R8)
+	VMOVUPS Z4, 1152(R8)
+	VMOVUPS Z4, 1216(R8)
+	VMOVUPS Z4, 1280(R8)
+	VMOVUPS Z4, 1344(R8)
+	VMOVUPS Z4, 1408(R8)
+	VMOVUPS Z4, 1472(R8)
 
 loop2:
 	PREFETCHT1   (SI)
@@ -1227,38 +1868,139 @@ loop2:
 	VFMADD231PS  Z4, Z3, Z28
 	ADDQ         $0x00000040, CX
 	ADDQ         $0x00000018, AX
-	DECQ         DX
-	JNZ          loop2
-	MOVQ         dst+0(FP), CX
-	MOVQ         stride+8(FP), DX
-	MOVQ         bias+64(FP), BX
-	MOVQ         add+72(FP), SI
-	TESTQ        BX, BX
-	JZ           unbiased
-	VADDPS       (BX), Z5, Z5
-	VADDPS       (BX), Z6, Z6
-	VADDPS       (BX), Z7, Z7
-	VADDPS       (BX), Z8, Z8
-	VADDPS       (BX), Z9, Z9
-	VADDPS       (BX), Z10, Z10
-	VADDPS       64(BX), Z11, Z11
-	VADDPS       64(BX), Z12, Z12
-	VADDPS       64(BX), Z13, Z13
-	VADDPS       64(BX), Z14, Z14
-	VADDPS       64(BX), Z15, Z15
-	VADDPS       64(BX), Z16, Z16
-	VADDPS       128(BX), Z17, Z17
-	VADDPS       128(BX), Z18, Z18
-	VADDPS       128(BX), Z19, Z19
-	VADDPS       128(BX), Z20, Z20
-	VADDPS       128(BX), Z21, Z21
-	VADDPS       128(BX), Z22, Z22
-	VADDPS       192(BX), Z23, Z23
-	VADDPS       192(BX), Z24, Z24
-	VADDPS       192(BX), Z25, Z25
-	VADDPS       192(BX), Z26, Z26
-	VADDPS       192(BX), Z27, Z27
-	VADDPS       192(BX), Z28, Z28
+	LEAQ         -1(DX), R9
+	TESTQ        $0x0000000f, R9
+	JNZ          on3
+	VADDPS       (R8), Z5, Z5
+	VMOVUPS      Z5, (R8)
+	VPXORD       Z5, Z5, Z5
+	VADDPS       64(R8), Z6, Z6
+	VMOVUPS      Z6, 64(R8)
+	VPXORD       Z6, Z6, Z6
+	VADDPS       128(R8), Z7, Z7
+	VMOVUPS      Z7, 128(R8)
+	VPXORD       Z7, Z7, Z7
+	VADDPS       192(R8), Z8, Z8
+	VMOVUPS      Z8, 192(R8)
+	VPXORD       Z8, Z8, Z8
+	VADDPS       256(R8), Z9, Z9
+	VMOVUPS      Z9, 256(R8)
+	VPXORD       Z9, Z9, Z9
+	VADDPS       320(R8), Z10, Z10
+	VMOVUPS      Z10, 320(R8)
+	VPXORD       Z10, Z10, Z10
+	VADDPS       384(R8), Z11, Z11
+	VMOVUPS      Z11, 384(R8)
+	VPXORD       Z11, Z11, Z11
+	VADDPS       448(R8), Z12, Z12
+	VMOVUPS      Z12, 448(R8)
+	VPXORD       Z12, Z12, Z12
+	VADDPS       512(R8), Z13, Z13
+	VMOVUPS      Z13, 512(R8)
+	VPXORD       Z13, Z13, Z13
+	VADDPS       576(R8), Z14, Z14
+	VMOVUPS      Z14, 576(R8)
+	VPXORD       Z14, Z14, Z14
+	VADDPS       640(R8), Z15, Z15
+	VMOVUPS      Z15, 640(R8)
+	VPXORD       Z15, Z15, Z15
+	VADDPS       704(R8), Z16, Z16
+	VMOVUPS      Z16, 704(R8)
+	VPXORD       Z16, Z16, Z16
+	VADDPS       768(R8), Z17, Z17
+	VMOVUPS      Z17, 768(R8)
+	VPXORD       Z17, Z17, Z17
+	VADDPS       832(R8), Z18, Z18
+	VMOVUPS      Z18, 832(R8)
+	VPXORD       Z18, Z18, Z18
+	VADDPS       896(R8), Z19, Z19
+	VMOVUPS      Z19, 896(R8)
+	VPXORD       Z19, Z19, Z19
+	VADDPS       960(R8), Z20, Z20
+	VMOVUPS      Z20, 960(R8)
+	VPXORD       Z20, Z20, Z20
+	VADDPS       1024(R8), Z21, Z21
+	VMOVUPS      Z21, 1024(R8)
+	VPXORD       Z21, Z21, Z21
+	VADDPS       1088(R8), Z22, Z22
+	VMOVUPS      Z22, 1088(R8)
+	VPXORD       Z22, Z22, Z22
+	VADDPS       1152(R8), Z23, Z23
+	VMOVUPS      Z23, 1152(R8)
+	VPXORD       Z23, Z23, Z23
+	VADDPS       1216(R8), Z24, Z24
+	VMOVUPS      Z24, 1216(R8)
+	VPXORD       Z24, Z24, Z24
+	VADDPS       1280(R8), Z25, Z25
+	VMOVUPS      Z25, 1280(R8)
+	VPXORD       Z25, Z25, Z25
+	VADDPS       1344(R8), Z26, Z26
+	VMOVUPS      Z26, 1344(R8)
+	VPXORD       Z26, Z26, Z26
+	VADDPS       1408(R8), Z27, Z27
+	VMOVUPS      Z27, 1408(R8)
+	VPXORD       Z27, Z27, Z27
+	VADDPS       1472(R8), Z28, Z28
+	VMOVUPS      Z28, 1472(R8)
+	VPXORD       Z28, Z28, Z28
+
+on3:
+	DECQ    DX
+	JNZ     loop2
+	VMOVUPS (R8), Z5
+	VMOVUPS 64(R8), Z6
+	VMOVUPS 128(R8), Z7
+	VMOVUPS 192(R8), Z8
+	VMOVUPS 256(R8), Z9
+	VMOVUPS 320(R8), Z10
+	VMOVUPS 384(R8), Z11
+	VMOVUPS 448(R8), Z12
+	VMOVUPS 512(R8), Z13
+	VMOVUPS 576(R8), Z14
+	VMOVUPS 640(R8), Z15
+	VMOVUPS 704(R8), Z16
+	VMOVUPS 768(R8), Z17
+	VMOVUPS 832(R8), Z18
+	VMOVUPS 896(R8), Z19
+	VMOVUPS 960(R8), Z20
+	VMOVUPS 1024(R8), Z21
+	VMOVUPS 1088(R8), Z22
+	VMOVUPS 1152(R8), Z23
+	VMOVUPS 1216(R8), Z24
+	VMOVUPS 1280(R8), Z25
+	VMOVUPS 1344(R8), Z26
+	VMOVUPS 1408(R8), Z27
+	VMOVUPS 1472(R8), Z28
+	MOVQ    dst+0(FP), CX
+	MOVQ    stride+8(FP), DX
+	MOVQ    bias+64(FP), BX
+	MOVQ    add+72(FP), SI
+	TESTQ   BX, BX
+	JZ      unbiased
+	VADDPS  (BX), Z5, Z5
+	VADDPS  (BX), Z6, Z6
+	VADDPS  (BX), Z7, Z7
+	VADDPS  (BX), Z8, Z8
+	VADDPS  (BX), Z9, Z9
+	VADDPS  (BX), Z10, Z10
+	VADDPS  64(BX), Z11, Z11
+	VADDPS  64(BX), Z12, Z12
+	VADDPS  64(BX), Z13, Z13
+	VADDPS  64(BX), Z14, Z14
+	VADDPS  64(BX), Z15, Z15
+	VADDPS  64(BX), Z16, Z16
+	VADDPS  128(BX), Z17, Z17
+	VADDPS  128(BX), Z18, Z18
+	VADDPS  128(BX), Z19, Z19
+	VADDPS  128(BX), Z20, Z20
+	VADDPS  128(BX), Z21, Z21
+	VADDPS  128(BX), Z22, Z22
+	VADDPS  192(BX), Z23, Z23
+	VADDPS  192(BX), Z24, Z24
+	VADDPS  192(BX), Z25, Z25
+	VADDPS  192(BX), Z26, Z26
+	VADDPS  192(BX), Z27, Z27
+	VADDPS  192(BX), Z28, Z28
 
 unbiased:
 	TESTQ  SI, SI

@@ -28,18 +28,27 @@ loop2:
 	VFMADD231PS  Y1, Y0, Y3
 	ADDQ         $0x00000040, CX
 	ADDQ         $0x00000004, AX
-	DECQ         DX
-	JNZ          loop2
+	LEAQ         -1(DX), SI
+	TESTQ        $0x0000000f, SI
+	JNZ          on3
+	VADDPS       (BX), Y2, Y2
 	VMOVUPS      Y2, (BX)
+	VPXOR        Y2, Y2, Y2
+	VADDPS       32(BX), Y3, Y3
 	VMOVUPS      Y3, 32(BX)
-	MOVQ         dst+0(FP), CX
-	MOVQ         stride+8(FP), DX
-	MOVQ         bias+64(FP), SI
-	MOVQ         add+72(FP), DI
-	VMOVUPS      (BX), Y0
-	TESTQ        SI, SI
-	JZ           unbiased0_0
-	VADDPS       (SI), Y0, Y0
+	VPXOR        Y3, Y3, Y3
+
+on3:
+	DECQ    DX
+	JNZ     loop2
+	MOVQ    dst+0(FP), CX
+	MOVQ    stride+8(FP), DX
+	MOVQ    bias+64(FP), SI
+	MOVQ    add+72(FP), DI
+	VMOVUPS (BX), Y0
+	TESTQ   SI, SI
+	JZ      unbiased0_0
+	VADDPS  (SI), Y0, Y0
 
 unbiased0_0:
 	TESTQ  DI, DI
@@ -101,20 +110,33 @@ loop2:
 	VFMADD231PS  Y1, Y0, Y5
 	ADDQ         $0x00000040, CX
 	ADDQ         $0x00000008, AX
-	DECQ         DX
-	JNZ          loop2
+	LEAQ         -1(DX), SI
+	TESTQ        $0x0000000f, SI
+	JNZ          on3
+	VADDPS       (BX), Y2, Y2
 	VMOVUPS      Y2, (BX)
+	VPXOR        Y2, Y2, Y2
+	VADDPS       32(BX), Y3, Y3
 	VMOVUPS      Y3, 32(BX)
+	VPXOR        Y3, Y3, Y3
+	VADDPS       64(BX), Y4, Y4
 	VMOVUPS      Y4, 64(BX)
+	VPXOR        Y4, Y4, Y4
+	VADDPS       96(BX), Y5, Y5
 	VMOVUPS      Y5, 96(BX)
-	MOVQ         dst+0(FP), CX
-	MOVQ         stride+8(FP), DX
-	MOVQ         bias+64(FP), SI
-	MOVQ         add+72(FP), DI
-	VMOVUPS      (BX), Y0
-	TESTQ        SI, SI
-	JZ           unbiased0_0
-	VADDPS       (SI), Y0, Y0
+	VPXOR        Y5, Y5, Y5
+
+on3:
+	DECQ    DX
+	JNZ     loop2
+	MOVQ    dst+0(FP), CX
+	MOVQ    stride+8(FP), DX
+	MOVQ    bias+64(FP), SI
+	MOVQ    add+72(FP), DI
+	VMOVUPS (BX), Y0
+	TESTQ   SI, SI
+	JZ      unbiased0_0
+	VADDPS  (SI), Y0, Y0
 
 unbiased0_0:
 	TESTQ  DI, DI
@@ -209,22 +231,39 @@ loop2:
 	VFMADD231PS  Y1, Y0, Y7
 	ADDQ         $0x00000040, CX
 	ADDQ         $0x0000000c, AX
-	DECQ         DX
-	JNZ          loop2
+	LEAQ         -1(DX), SI
+	TESTQ        $0x0000000f, SI
+	JNZ          on3
+	VADDPS       (BX), Y2, Y2
 	VMOVUPS      Y2, (BX)
+	VPXOR        Y2, Y2, Y2
+	VADDPS       32(BX), Y3, Y3
 	VMOVUPS      Y3, 32(BX)
+	VPXOR        Y3, Y3, Y3
+	VADDPS       64(BX), Y4, Y4
 	VMOVUPS      Y4, 64(BX)
+	VPXOR        Y4, Y4, Y4
+	VADDPS       96(BX), Y5, Y5
 	VMOVUPS      Y5, 96(BX)
+	VPXOR        Y5, Y5, Y5
+	VADDPS       128(BX), Y6, Y6
 	VMOVUPS      Y6, 128(BX)
+	VPXOR        Y6, Y6, Y6
+	VADDPS       160(BX), Y7, Y7
 	VMOVUPS      Y7, 160(BX)
-	MOVQ         dst+0(FP), CX
-	MOVQ         stride+8(FP), DX
-	MOVQ         bias+64(FP), SI
-	MOVQ         add+72(FP), DI
-	VMOVUPS      (BX), Y0
-	TESTQ        SI, SI
-	JZ           unbiased0_0
-	VADDPS       (SI), Y0, Y0
+	VPXOR        Y7, Y7, Y7
+
+on3:
+	DECQ    DX
+	JNZ     loop2
+	MOVQ    dst+0(FP), CX
+	MOVQ    stride+8(FP), DX
+	MOVQ    bias+64(FP), SI
+	MOVQ    add+72(FP), DI
+	VMOVUPS (BX), Y0
+	TESTQ   SI, SI
+	JZ      unbiased0_0
+	VADDPS  (SI), Y0, Y0
 
 unbiased0_0:
 	TESTQ  DI, DI
@@ -352,24 +391,45 @@ loop2:
 	VFMADD231PS  Y1, Y0, Y9
 	ADDQ         $0x00000040, CX
 	ADDQ         $0x00000010, AX
-	DECQ         DX
-	JNZ          loop2
+	LEAQ         -1(DX), SI
+	TESTQ        $0x0000000f, SI
+	JNZ          on3
+	VADDPS       (BX), Y2, Y2
 	VMOVUPS      Y2, (BX)
+	VPXOR        Y2, Y2, Y2
+	VADDPS       32(BX), Y3, Y3
 	VMOVUPS      Y3, 32(BX)
+	VPXOR        Y3, Y3, Y3
+	VADDPS       64(BX), Y4, Y4
 	VMOVUPS      Y4, 64(BX)
+	VPXOR        Y4, Y4, Y4
+	VADDPS       96(BX), Y5, Y5
 	VMOVUPS      Y5, 96(BX)
+	VPXOR        Y5, Y5, Y5
+	VADDPS       128(BX), Y6, Y6
 	VMOVUPS      Y6, 128(BX)
+	VPXOR        Y6, Y6, Y6
+	VADDPS       160(BX), Y7, Y7
 	VMOVUPS      Y7, 160(BX)
+	VPXOR        Y7, Y7, Y7
+	VADDPS       192(BX), Y8, Y8
 	VMOVUPS      Y8, 192(BX)
+	VPXOR        Y8, Y8, Y8
+	VADDPS       224(BX), Y9, Y9
 	VMOVUPS      Y9, 224(BX)
-	MOVQ         dst+0(FP), CX
-	MOVQ         stride+8(FP), DX
-	MOVQ         bias+64(FP), SI
-	MOVQ         add+72(FP), DI
-	VMOVUPS      (BX), Y0
-	TESTQ        SI, SI
-	JZ           unbiased0_0
-	VADDPS       (SI), Y0, Y0
+	VPXOR        Y9, Y9, Y9
+
+on3:
+	DECQ    DX
+	JNZ     loop2
+	MOVQ    dst+0(FP), CX
+	MOVQ    stride+8(FP), DX
+	MOVQ    bias+64(FP), SI
+	MOVQ    add+72(FP), DI
+	VMOVUPS (BX), Y0
+	TESTQ   SI, SI
+	JZ      unbiased0_0
+	VADDPS  (SI), Y0, Y0
 
 unbiased0_0:
 	TESTQ  DI, DI
