@@ -33,6 +33,7 @@ type Config struct {
 	Debug       map[string]func() any           // GET /debug/NAME: a snapshot as JSON
 	Journal     *Journal                        // GET /admin/requests; nil: 404
 	States      StatesFunc                      // what the engines say of running requests; nil: nothing
+	Engines     EnginesFunc                     // with Journal GET /admin/events, what the console shows; nil: 404
 	Reset       ResetFunc                       // POST /reset_prefix_cache; nil: 404
 	Reload      ReloadFunc                      // POST /admin/reload; nil: 404
 	Forget      ForgetFunc                      // POST /admin/tenants/{name}/forget; nil: 404
@@ -105,6 +106,9 @@ func New(c Config) http.Handler {
 			r.SetPathValue("id", r.URL.Query().Get("request"))
 			c.explain(w, r)
 		})
+	}
+	if c.Journal != nil && c.Engines != nil {
+		mux.Handle("GET "+eventsPath, events(c))
 	}
 	if c.Reload != nil {
 		mux.HandleFunc("POST "+reloadPath, c.reload)
@@ -231,6 +235,9 @@ func (c Config) index(w http.ResponseWriter, r *http.Request) {
 	}
 	if c.Journal != nil {
 		paths = append(paths, explainPath+"?request=", "/admin/requests")
+	}
+	if c.Journal != nil && c.Engines != nil {
+		paths = append(paths, eventsPath)
 	}
 	if c.Reload != nil {
 		paths = append(paths, "POST "+reloadPath)

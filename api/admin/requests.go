@@ -153,30 +153,34 @@ func (e *Entry) state() string {
 // views joins entries with what their engine says of them, if any runs. The error is
 // the engine's; the views lack only its part then.
 func (c Config) views(ctx context.Context, entries []Entry) ([]requestView, error) {
-	views := make([]requestView, len(entries))
-	runs := false
-	for i := range entries {
-		views[i] = entries[i].view(time.Now())
-		runs = runs || entries[i].Status == 0
-	}
+	runs := slices.ContainsFunc(entries, func(e Entry) bool { return e.Status == 0 })
 	if !runs || c.States == nil {
-		return views, nil
+		return joined(entries, nil), nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	states, err := c.States(ctx)
 	if err != nil {
-		return views, fmt.Errorf("ask the engine: %w", err)
+		return joined(entries, nil), fmt.Errorf("ask the engine: %w", err)
 	}
+	return joined(entries, states), nil
+}
+
+// joined are entries with what engines say of them.
+func joined(entries []Entry, states []State) []requestView {
 	slices.SortFunc(states, func(a, b State) int { return strings.Compare(a.ID, b.ID) })
-	for i := range views {
-		for k := range states {
-			if id := states[k].ID; id == views[i].ID || strings.HasPrefix(id, views[i].ID+"-") {
-				views[i].Engine = append(views[i].Engine, states[k].view())
+	views := make([]requestView, len(entries))
+	for i := range entries {
+		v := entries[i].view(time.Now())
+		first, _ := slices.BinarySearchFunc(states, v.ID, func(s State, id string) int { return strings.Compare(s.ID, id) })
+		for k := first; k < len(states) && strings.HasPrefix(states[k].ID, v.ID); k++ {
+			if id := states[k].ID; id == v.ID || id[len(v.ID)] == '-' {
+				v.Engine = append(v.Engine, states[k].view())
 			}
 		}
+		views[i] = v
 	}
-	return views, nil
+	return views
 }
 
 func (e *Entry) view(now time.Time) requestView {

@@ -73,6 +73,7 @@ var table = []folder{
 		third: []string{fasthttp, compress, grpc, protobuf}},
 	{path: "api/predict/oip", third: []string{grpc, protobuf}},
 	{path: "api/usage"},
+	{path: "api/admin/feed"},
 	{path: "api/web", own: []string{"api"}, third: []string{compress}},
 	{path: "api/moderation", own: []string{"internal/jsonfault", "internal/pii"}},
 	{path: "api/conversation"},

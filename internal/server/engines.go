@@ -24,8 +24,9 @@ type engines struct {
 
 // observe feeds the model's metrics, which exist once the model has loaded, from
 // hooks of the step loop.
-func (e *engines) observe(name string, o *llm.Options) {
+func (e *engines) observe(name string, steps *timeline, o *llm.Options) {
 	o.OnStep = func(t llm.StepStats) {
+		steps.add(t)
 		e.metrics.Model(name).ObserveStep(telemetry.Step{
 			Rows:    t.PrefillTokens + t.DecodeTokens + t.DraftTokens,
 			Seconds: t.StepTime.Seconds(), PlanSeconds: t.PlanTime.Seconds(), EstimateSeconds: t.Estimate.Seconds(),

@@ -65,6 +65,10 @@ type resident struct {
 	*local.Model
 	entry *models.Model
 	log   *zap.Logger
+
+	steps     *timeline
+	maxSeqs   int
+	itlTarget time.Duration
 }
 
 // Close implements versions.Content.
@@ -393,12 +397,13 @@ func (l *languages) open(ctx context.Context, p *planned) (*resident, error) {
 		shown.Update(done, total)
 		s.edge.SetLoadProgress(models.LoadProgress{Model: name, DoneBytes: done, TotalBytes: total})
 	}
+	steps := new(timeline)
 	progress(0, f.FileBytes()) // the tokenizer comes first, and large ones take a moment
 	m, err := local.Load(p.config, f, local.Hooks{
 		Progress: progress, Stopped: func() error { return context.Cause(ctx) },
 		Options: func(o *llm.Options) {
 			o.Pool, o.Service, o.PoolWeight = s.compute, &s.service, p.record.ComputeWeight
-			s.engines.observe(name, o)
+			s.engines.observe(name, steps, o)
 		},
 	})
 	if err != nil {
@@ -407,7 +412,7 @@ func (l *languages) open(ctx context.Context, p *planned) (*resident, error) {
 	if info := m.Info(); info.Digest != p.info.Digest {
 		return nil, errors.Join(fmt.Errorf("load %s: the file has changed since the configuration was read; reload the configuration", p.config.Model.Path), m.Close())
 	}
-	r := &resident{Model: m, log: s.log}
+	r := &resident{Model: m, log: s.log, steps: steps, maxSeqs: p.config.Scheduler.MaxSeqs, itlTarget: p.config.Scheduler.ITLTarget}
 	r.entry = r.newEntry(p)
 	if err := r.check(ctx, p.record.Check); err != nil {
 		return nil, errors.Join(fmt.Errorf("check %s: %w", cmp.Or(p.config.Model.Path, "the built-in model"), err), m.Close())
