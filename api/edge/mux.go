@@ -53,6 +53,14 @@ func (m *Mux) Register(protocols ...Protocol) {
 	}
 }
 
+// Routes are those of all protocols.
+func (m *Mux) Routes() (list []*Route) {
+	for _, p := range m.protocols {
+		list = append(list, p.Routes()...)
+	}
+	return list
+}
+
 // Exchange is a request whose route is known, with what the Mux has found out of it.
 type Exchange struct {
 	Ctx      *fasthttp.RequestCtx
@@ -102,10 +110,8 @@ func (m *Mux) bars(rt *Route, h *fasthttp.RequestHeader, c tenant.Caller) *api.E
 		return fault
 	}
 	var list []string
-	for _, p := range m.protocols {
-		for _, r := range p.Routes() {
-			list = append(list, strings.Join(r.Methods, " ")+" "+r.Pattern)
-		}
+	for _, r := range m.Routes() {
+		list = append(list, strings.Join(r.Methods, " ")+" "+r.Pattern)
 	}
 	path := RequestPath(h.RequestURI())
 	hint := ""

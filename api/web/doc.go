@@ -4,6 +4,7 @@
 //	files/lib         what pages share: components, plots, reading of streams, style; files/lib/README.md tells its interface
 //	files/playground  the playground
 //	files/console     the console
+//	files/docs        what the API listener serves, of package openapi
 //
 // A page is served at /NAME/, its files below /NAME/assets/VERSION/, which browsers keep for as long as they like: VERSION is the digest
 // of all files. Scripts and styles come from files alone, as the Content-Security-Policy demands, and no text becomes HTML.

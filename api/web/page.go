@@ -12,10 +12,11 @@ type Page struct {
 	html func() *file
 }
 
-// The pages. The playground asks for nothing before it has been given a key; neither does the console.
+// The pages. The playground asks for nothing before it has been given a key; neither does the console. Docs shows /openapi.json.
 var (
 	Playground = newPage("playground")
 	Console    = newPage("console")
+	Docs       = newPage("docs")
 )
 
 func newPage(name string) *Page {

@@ -67,6 +67,7 @@ var table = []folder{
 		"internal/inference", "internal/jsonfault", "internal/memory", "internal/socket", "internal/tensor", "internal/semaphore", "internal/work", "router", "scheduler/outputlen", "scheduler/brownout", "scheduler/cost", "scheduler/quota",
 		"tokenizer",
 	}, third: []string{fasthttp, compress, lru}},
+	{path: "api/openapi", own: []string{"api", "api/edge", "api/web"}},
 	{path: "api/messagebatch", own: []string{"api", "api/batch", "api/openai/jsonbody", "api/openai/messages"}, third: []string{fasthttp}},
 	{path: "api/batch", own: []string{"api", "internal/disk", "internal/jsonfault", "internal/semaphore"}, third: []string{fasthttp}},
 	{path: "api/predict", own: []string{"api", "internal/inference", "internal/tensor", "router", "scheduler/quota"},

@@ -11,6 +11,7 @@ import (
 	"weir/api"
 	"weir/api/messagebatch"
 	"weir/api/openai"
+	"weir/api/openapi"
 	"weir/api/tenant"
 	"weir/engine/kernel/pool"
 	"weir/internal/console"
@@ -176,7 +177,8 @@ func (s *Server) speak(edge openai.Config, about *Config) (err error) {
 		return err
 	}
 	orders := messagebatch.New(messagebatch.Config{Batches: s.batches, Keys: s.edge.Keys(), Hooks: s.watchers.Batches()})
-	s.mux.Register(newPages(s), s.batches, orders, s.predict, s.edge)
+	described := openapi.New(openapi.Config{Routes: s.mux.Routes, Version: s.build.Version, Hooks: s.watchers.Pages()})
+	s.mux.Register(newPages(s), described, s.batches, orders, s.predict, s.edge)
 	if s.store != nil {
 		s.callers.begin(s.encryptClear)
 	}

@@ -1,0 +1,85 @@
+package openapi
+
+import (
+	"maps"
+	"slices"
+)
+
+// Operation is what a path does with a method.
+type Operation struct {
+	Group   string // the API that it belongs to: a tag
+	Summary string
+	More    string // Markdown; "" is none
+	Query   []Query
+
+	Body     Schema // of the request; nil: none
+	BodyKind string // media type; "" is JSON
+	Answer   Schema // nil: of no fixed form
+	Kind     string // media type of the answer; "" is JSON
+	Streams  bool   // with stream: true the answer is server-sent events
+	Lines    bool   // with streaming on the answer is lines of JSON
+}
+
+// Query is a parameter behind the path.
+type Query struct {
+	Name, About string
+	Schema      Schema
+}
+
+// Groups of operations, in the order in which they are shown, and what is said of each.
+const (
+	groupOpenAI    = "OpenAI"
+	groupAnthropic = "Anthropic"
+	groupBatches   = "Files and batches"
+	groupPooling   = "Embeddings and reranks"
+	groupTokens    = "Tokens"
+	groupPredict   = "Predictions"
+	groupServer    = "Server"
+	groupPages     = "Pages"
+)
+
+var groups = []struct{ name, about string }{
+	{groupOpenAI, "Chats, completions, responses and models, as OpenAI's clients ask."},
+	{groupAnthropic, "Messages, as Anthropic's clients ask."},
+	{groupBatches, "Uploads, and batches of requests that run beside all others."},
+	{groupPooling, "Vectors, reranks and scores, in the forms of OpenAI, Cohere, Jina, vLLM and text-embeddings-inference."},
+	{groupTokens, "Text to token ids and back."},
+	{groupPredict, "Classical models: TensorFlow Serving's V1, KServe's V2 and Triton's extensions."},
+	{groupServer, "State, use and metrics of the server."},
+	{groupPages, "What browsers are shown."},
+}
+
+// tables are the operations by "METHOD pattern", one table for each API.
+var tables = []map[string]Operation{openaiOperations, anthropicOperations, batchOperations, poolingOperations, predictOperations, serverOperations}
+
+// find is the entry of a route's method.
+func find(method, pattern string) (Operation, bool) {
+	key := method + " " + pattern
+	if to, ok := same[key]; ok {
+		key = to
+	}
+	for _, t := range tables {
+		if o, ok := t[key]; ok {
+			return o, true
+		}
+	}
+	return Operation{}, false
+}
+
+// Keys are those of all operations that are told, as "METHOD pattern".
+func Keys() (list []string) {
+	for _, t := range tables {
+		list = slices.AppendSeq(list, maps.Keys(t))
+	}
+	slices.Sort(list)
+	return list
+}
+
+// same are routes that are told as another: a second name of it, or the same path for another kind of model.
+var same = map[string]string{
+	"POST /embeddings":       "POST /v1/embeddings",
+	"POST /rerank":           "POST /v1/rerank",
+	"POST /v2/rerank":        "POST /v1/rerank",
+	"POST /score":            "POST /v1/score",
+	"GET /v1/models/{model}": "GET /v1/models/{id}",
+}
