@@ -62,6 +62,7 @@ type conn struct {
 	network  netip.Addr    // of the peer; see networkOf
 
 	surplus    *list.Element // of the listener's surplus connections; nil: it has a place. Set before the connection is served
+	settled    atomic.Bool   // a surplus connection's probe is answered, or it was told of as turned away
 	hurryUntil time.Time     // no read deadline is later; zero: no hurry. Guarded by mu
 
 	greeting     bool          // the TLS handshake is still to come; owned by the connection's goroutine

@@ -132,7 +132,7 @@ func (l *listener) wrap(nc net.Conn) *conn {
 	if resting := l.place(c); resting != nil {
 		_ = resting.abort() // it has no request to answer
 		if resting.surplus != nil {
-			l.turnedAway()
+			l.turnedAway(resting)
 		} else if h := l.config.Hooks.OnEvicted; h != nil {
 			h()
 		}

@@ -35,8 +35,11 @@ func (l *listener) removeSurplus(c *conn) {
 	}
 }
 
-// turnedAway tells of a surplus connection that got no answer but 503.
-func (l *listener) turnedAway() {
+// turnedAway tells, once, of a surplus connection that got no answer but 503.
+func (l *listener) turnedAway(c *conn) {
+	if c.settled.Swap(true) {
+		return
+	}
 	if h := l.config.Hooks.OnTurnedAway; h != nil {
 		h()
 	}
@@ -51,10 +54,11 @@ func (s *Server) turnsAway(ctx *fasthttp.RequestCtx) *Error {
 	}
 	c.takeTime()
 	if method := string(ctx.Method()); slices.Contains(s.config.ProbePaths, string(ctx.Path())) && (method == fasthttp.MethodGet || method == fasthttp.MethodHead) {
+		c.settled.Store(true)
 		ctx.SetConnectionClose()
 		return nil
 	}
-	c.listener.turnedAway()
+	c.listener.turnedAway(c)
 	return Refuse("too_many_connections",
 		"the server has as many connections as it may; retry, or raise --http-max-connections and the limit on open files")
 }
