@@ -118,7 +118,9 @@ func (al *allocator) newSequence(r *request, choice, slots int) *sequence {
 // releaseSequence takes a sequence off the lists and gives its blocks back,
 // except while a plan that is out writes to them; then Commit does.
 func (al *allocator) releaseSequence(q *sequence) {
-	al.lengths.Learn(q.req.Tenant, q.req.limit, q.produced)
+	if q.req.Given == nil {
+		al.lengths.Learn(q.req.Tenant, q.req.limit, q.produced)
+	}
 	var ok bool
 	if al.sequences.running, ok = remove(al.sequences.running, q); ok {
 		al.shares.addSlots(q.req.share, -q.slots)

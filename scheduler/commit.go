@@ -101,14 +101,18 @@ func (s *Scheduler) commitRows(q *sequence, rows, samples int, res *Result) {
 // sampled after it. The other rows are as good as never written.
 func (s *Scheduler) commitDrafts(q *sequence, drafts int, res *Result) {
 	accepted := q.verified(drafts, res.Tokens)
-	s.stats.Drafts++
-	s.stats.DraftTokens += uint64(drafts)
+	if q.req.Given == nil {
+		s.stats.Drafts++
+		s.stats.DraftTokens += uint64(drafts)
+	}
 	if n := len(res.Tokens); n < 1 || n > accepted+1 {
 		s.endings.failSequence(q, fmt.Errorf("%w: %d tokens were sampled after %d drafts of which %d were right", inference.ErrInternal, n, drafts, accepted))
 		return
 	}
 	accepted = len(res.Tokens) - 1 // an accepted token may have been the last one
-	s.stats.AcceptedTokens += uint64(accepted)
+	if q.req.Given == nil {
+		s.stats.AcceptedTokens += uint64(accepted)
+	}
 	record, _ := q.record()
 	record.learn(drafts, accepted)
 	known := len(q.ids)
@@ -126,7 +130,9 @@ func (s *Scheduler) commitDrafts(q *sequence, drafts int, res *Result) {
 // extend appends token i of a result to a sequence and ends it when it is done.
 func (s *Scheduler) extend(q *sequence, res *Result, i int) (done bool) {
 	r := q.req
-	s.stats.OutputTokens++
+	if r.Given == nil {
+		s.stats.OutputTokens++
+	}
 	r.answered = true
 	q.ids = append(q.ids, res.Tokens[i])
 	q.produced++

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -66,22 +67,31 @@ type drafter struct {
 // outputs that are planned. Drafts get no budget that a prompt wants and no block
 // that a running sequence may need next.
 func (d *drafter) propose() {
-	if d.cfg.MaxDrafts == 0 || d.step.pressed || d.pacer.outputs.Rows == 0 {
+	if d.step.pressed || d.pacer.outputs.Rows == 0 {
 		return
 	}
 	// What a token costs without drafts is what an accepted one saves.
 	token := d.cost.Estimate(d.pacer.outputs) / time.Duration(d.pacer.outputs.Rows)
 	for _, q := range d.sequences.running {
-		if (q.req.Speculate || len(q.forced) > 0) && q.rows == 1 && q.decoding() {
+		if q.rows == 1 && q.decoding() && d.mayDraft(q) {
 			d.draft(q, token)
 		}
 	}
 }
 
+// mayDraft reports whether outputs of a sequence are drafted.
+func (d *drafter) mayDraft(q *sequence) bool {
+	return q.req.Given != nil || d.cfg.MaxDrafts > 0 && (q.req.Speculate || len(q.forced) > 0)
+}
+
 // draft extends a planned output by as many drafts as are worth their rows and
-// can be guessed.
+// can be guessed. Those of outputs that are given are worth theirs.
 func (d *drafter) draft(q *sequence, token time.Duration) {
-	n := d.affordable(q, min(d.cfg.MaxDrafts, d.pacer.budget, q.req.limit-q.produced-1), token)
+	most, left := d.cfg.MaxDrafts, q.req.limit-q.produced-1
+	if q.req.Given != nil {
+		most, left = d.pool.StepRows()-1, min(left, len(q.given())-1)
+	}
+	n := d.affordable(q, min(most, d.pacer.budget, left), token)
 	if n <= 0 {
 		return
 	}
@@ -101,6 +111,9 @@ func (d *drafter) affordable(q *sequence, n int, token time.Duration) int {
 	record, hope := q.record()
 	before, rate := d.cost.Estimate(d.pacer.load), record.rate(hope)
 	saved := float64(token)
+	if q.req.Given != nil {
+		saved = math.Inf(1)
+	}
 	for i := range n {
 		after := d.cost.Estimate(without.Add(q.load(q.rows+i+1, d.pacer.cfg.Attention)))
 		took := float64(after - before)
@@ -139,16 +152,28 @@ func (d *drafter) cover(q *sequence, n int) bool {
 	return d.pool.Grow(&q.table, rows, kvcache.Hit{}, &d.step.plan.Copies)
 }
 
+// given are the outputs that are given of a sequence's choice and have not come yet.
+func (q *sequence) given() []inference.TokenID {
+	if q.req.Given == nil {
+		return nil
+	}
+	return q.req.Given[q.choice][q.produced:]
+}
+
 // guess writes up to n drafts behind the sequence's ids, into their spare
-// capacity, and returns how many: what is forced, or what followed the most recent of the longest
+// capacity, and returns how many: what is given or forced, or what followed the most recent of the longest
 // earlier runs, of shortest to longest ids, that equal the last ones. Where
 // less than n ids followed, the guess goes on with itself: text that repeats
 // is guessed as far as wanted.
 func (q *sequence) guess(n, shortest, longest int) int {
-	if len(q.forced) > 0 {
-		n = min(n, len(q.forced))
+	certain := q.forced
+	if len(certain) == 0 {
+		certain = q.given()
+	}
+	if len(certain) > 0 {
+		n = min(n, len(certain))
 		q.ids = slices.Grow(q.ids, n)
-		return copy(q.ids[len(q.ids):len(q.ids)+n], q.forced)
+		return copy(q.ids[len(q.ids):len(q.ids)+n], certain)
 	}
 	at := lookup(q.ids, shortest, longest)
 	if at == 0 {

@@ -67,7 +67,7 @@ func FuzzLookup(f *testing.F) {
 }
 
 func TestGuessesGoOnWithThemselves(t *testing.T) {
-	q := &sequence{ids: []inference.TokenID{9, 1, 2, 3, 1, 2}}
+	q := &sequence{req: &request{}, ids: []inference.TokenID{9, 1, 2, 3, 1, 2}}
 	n := q.guess(7, 1, 4)
 	if got, want := q.ids[len(q.ids):len(q.ids)+n], []inference.TokenID{3, 1, 2, 3, 1, 2, 3}; !slices.Equal(got, want) || len(q.ids) != 6 {
 		t.Errorf("guessed %v behind %v, want %v", got, q.ids, want)
@@ -175,7 +175,7 @@ func TestForcedAndTrimmedDraftsChangeNoOutput(t *testing.T) {
 // The first forced drafts are expected to come true: a step takes all of them where
 // looked up ones are not worth as many rows.
 func TestForcedDraftsAreTrusted(t *testing.T) {
-	q := &sequence{forced: []inference.TokenID{7}}
+	q := &sequence{req: &request{}, forced: []inference.TokenID{7}}
 	if d, hope := q.record(); d.rate(hope) != 1 {
 		t.Errorf("expects %v of a forced draft to come true, want all", d.rate(hope))
 	}

@@ -44,6 +44,10 @@ type Request struct {
 
 	Spent *int64 // if not nil, grows by the compute time of the request's rows, in nanoseconds; rows computed again are left out
 
+	// Given are the outputs of the choices, N lists, where they are known before: the rows of all of them but the last one are
+	// proposed as drafts, whatever MaxDrafts is, and they are no output tokens of the statistics. nil: they are sampled.
+	Given [][]inference.TokenID
+
 	Speculate bool // its outputs are drafted, up to Config.MaxDrafts tokens at a time
 	User      any  // the caller's own; handed back in chunks and ends
 }
@@ -76,6 +80,22 @@ func (r *Request) consistent() error {
 		return fmt.Errorf("%w: max_tokens is 0 and nothing else is asked for", inference.ErrInvalid)
 	case r.Logits == LogitsNone && (r.MaxTokens > 0 || r.N > 1):
 		return fmt.Errorf("%w: max_tokens is %d and n is %d of a request for its prompt's blocks alone, want 0 and 1", inference.ErrInvalid, r.MaxTokens, r.N)
+	}
+	return r.consistentGiven()
+}
+
+// consistentGiven refuses outputs that are no outputs of the request's choices.
+func (r *Request) consistentGiven() error {
+	if r.Given == nil {
+		return nil
+	}
+	if len(r.Given) != max(r.N, 1) || r.Logits != LogitsLast {
+		return fmt.Errorf("%w: outputs of %d choices are given, want those of %d, and logits of their rows alone", inference.ErrInvalid, len(r.Given), max(r.N, 1))
+	}
+	for i, given := range r.Given {
+		if len(given) < 1 || len(given) > r.MaxTokens {
+			return fmt.Errorf("%w: of choice %d %d tokens are given, want 1 to max_tokens, %d", inference.ErrInvalid, i, len(given), r.MaxTokens)
+		}
 	}
 	return nil
 }

@@ -408,7 +408,11 @@ func (w *world) checkLogits(j *job, c *Chunk, ids int) {
 		}
 		j.reported = max(j.reported, end)
 	}
-	if c.Drafts > 0 && (!c.Decode || c.Drafts > w.cfg.MaxDrafts || !j.req.Speculate && !c.Forced || len(j.outputs[c.Choice])+c.Drafts >= j.req.MaxTokens) {
+	most, drafted := w.cfg.MaxDrafts, j.req.Speculate || c.Forced
+	if j.req.Given != nil {
+		most, drafted = w.pool.StepRows()-1, true
+	}
+	if c.Drafts > 0 && (!c.Decode || c.Drafts > most || !drafted || len(j.outputs[c.Choice])+c.Drafts >= j.req.MaxTokens) {
 		w.fatalf("%s: %d drafts", j.name, c.Drafts)
 	}
 	rows += c.Drafts
@@ -424,6 +428,10 @@ func (w *world) sample(j *job, c *Chunk, ids []inference.TokenID) Result {
 		choice := c.Choice
 		if c.Samples > 1 {
 			choice = k
+		}
+		if given, at := j.req.Given, len(ids)-len(j.req.Prompt); given != nil {
+			r.Tokens, r.Stop = append(r.Tokens, given[choice][min(at, len(given[choice])-1)]), append(r.Stop, at+1 >= len(given[choice]))
+			continue
 		}
 		h := mix(uint64(choice))
 		for _, id := range ids {

@@ -8,7 +8,9 @@ import (
 )
 
 // endpoints are the paths that lines may be for, as far as the edge serves them. Those of predictions name their model.
-var endpoints = []string{"/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/responses", pathMessages, predictV1, inferV2}
+var endpoints = []string{
+	"/v1/chat/completions", "/v1/completions", "/v1/decisions", "/v1/embeddings", "/v1/responses", "/v1/systemone", pathMessages, predictV1, inferV2,
+}
 
 const (
 	predictV1 = "/v1/models/{model}:predict"

@@ -14,7 +14,7 @@ func takesOf(m *models.Model) string {
 		return "it scores pairs of texts: ask " + routeRerank + " or " + routeScore
 	case models.KindGenerate, models.KindUnknown:
 	}
-	return "it generates text: ask " + routeChat + " or " + routeCompletions
+	return "it generates text: ask " + routeChat + ", " + routeCompletions + " or " + routeDecisions
 }
 
 // wrongKind refuses a request for what another kind of model gives.

@@ -135,7 +135,7 @@ type inputReader struct {
 var fieldRoles = map[string]string{
 	"messages": "", "input": "", "system": "system", "instructions": "system",
 	"prompt": "user", "suffix": "user", "inputs": "user", "query": "user", "queries": "user", "documents": "user", "texts": "user", "text": "user",
-	"text_1": "user", "text_2": "user", "data_1": "user", "data_2": "user", "items": "user", "chat_template_kwargs": "user", "prediction": "user",
+	"text_1": "user", "text_2": "user", "data_1": "user", "data_2": "user", "items": "user", "state": "user", "questions": "user", "chat_template_kwargs": "user", "prediction": "user",
 }
 
 func (r *inputReader) field(name string, raw json.RawMessage) {

@@ -22,6 +22,8 @@ const (
 	routeEmbeddings  = "/v1/embeddings"
 	routeRerank      = "/v1/rerank"
 	routeScore       = "/v1/score"
+	routeDecisions   = "/v1/decisions"
+	routeSystemOne   = "/v1/systemone"
 	routeModerations = "/v1/moderations"
 	routeEmbed       = "/embed"
 	routeCohereEmbed = "/v2/embed"
@@ -67,6 +69,8 @@ func (s *Server) routeTable() []*route {
 		infer("/rerank", pooled(&rerankEndpoint)),
 		infer(routeScore, pooled(&scoreEndpoint)),
 		infer("/score", pooled(&scoreEndpoint)),
+		infer(routeDecisions, decided(&decisionsEndpoint)),
+		infer(routeSystemOne, decided(&systemOneEndpoint)),
 		post(routeModerations, serveModerations),
 		get(routeModels, serveModels),
 		get(routeModel, serveModel),

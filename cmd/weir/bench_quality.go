@@ -26,6 +26,7 @@ type qualityFlags struct {
 	base, save                  string // files of log-probabilities: the reference's, to read or to write
 	context, from, windows      int
 	byTensor                    bool
+	decisions                   calibrationFlags
 }
 
 func newBenchQuality() *cobra.Command {
@@ -41,13 +42,16 @@ func newBenchQuality() *cobra.Command {
 			"llama-perplexity does. Memory: the weights a second time, in float32.\n\n" +
 			"--save-all-logits keeps the reference's log-probabilities, and --kl-divergence-base compares\n" +
 			"with such a file instead, without the reference's weights. llama-perplexity writes and reads\n" +
-			"the same files.",
+			"the same files.\n\n" +
+			"--decisions asks a running server questions whose answers are known instead, and tells how often\n" +
+			"decisions are right and whether their probabilities can be believed (Brier score, ECE).",
 		Example: "  weir bench quality model.gguf\n" +
 			"  weir bench quality model.gguf --kv-cache-dtype q8_0 --text article.txt --windows 4 --plot kl.svg\n" +
 			"  weir bench quality model-Q4_K_M.gguf --against model-F16.gguf -o json > now.json\n" +
 			"  weir bench quality model-F16.gguf --save-all-logits f16.kld\n" +
 			"  weir bench quality model-Q4_K_M.gguf --kl-divergence-base f16.kld\n" +
-			"  weir bench quality model.gguf --by-tensor",
+			"  weir bench quality model.gguf --by-tensor\n" +
+			"  weir bench quality --decisions builtin --base-url http://127.0.0.1:8000",
 		Args: atMost(1),
 	}
 	opts := addOptions(cmd, engineSections)
@@ -64,6 +68,7 @@ func newBenchQuality() *cobra.Command {
 	f.BoolVar(&q.byTensor, "by-tensor", false, "also which tensors the divergence comes from: each kind alone as it is served, all else exact")
 	f.StringVar(&q.plot, "plot", "", "draw the divergence by position into this SVG file")
 	f.StringVarP(&q.output, "output", "o", "md", "format: md, json")
+	q.decisions.add(cmd)
 	for _, other := range []string{"text", "against", "context", "from", "by-tensor", "save-all-logits"} {
 		cmd.MarkFlagsMutuallyExclusive("kl-divergence-base", other)
 	}
@@ -71,6 +76,9 @@ func newBenchQuality() *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if !slices.Contains([]string{"md", "json"}, q.output) {
 			return &console.UsageError{Err: fmt.Errorf("--output %q: it takes md or json", q.output), Hint: ""}
+		}
+		if q.decisions.file != "" {
+			return q.decisions.measure(cmd, q.output)
 		}
 		if q.context < 4 || q.windows < 0 || q.from < -1 || q.from > q.context-2 {
 			return &console.UsageError{Err: errors.New("--context takes 4 or more, --windows 0 or more, --from a position before the window's last two"), Hint: ""}

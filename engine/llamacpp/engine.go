@@ -186,6 +186,8 @@ func (e *Engine) check(r *inference.Request) error {
 	switch {
 	case r.Constraint != nil:
 		return unsupported("grammars: no response_format, no structured outputs, no required tools")
+	case r.Given != nil:
+		return unsupported("decisions")
 	case r.N > 1:
 		return unsupported("n above 1")
 	case s.Logprobs >= 0 || r.PromptLogprobs >= 0:

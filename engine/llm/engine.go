@@ -298,6 +298,8 @@ func (e *Engine) check(r *inference.Request) error {
 		return fmt.Errorf("%w: n is %d, must be at least 1", inference.ErrInvalid, r.N)
 	case r.Constraint != nil && len(e.opts.EndTokens)+len(r.StopTokens) == 0:
 		return fmt.Errorf("%w: a constrained answer ends with an end token, and the model has none; give stop_token_ids", inference.ErrInvalid)
+	case r.Given != nil && (r.Constraint != nil || r.PromptLogprobs >= 0 || r.KV.DoRemoteDecode):
+		return fmt.Errorf("%w: of given tokens nothing is told but how likely they are", inference.ErrInvalid)
 	case r.MinTokens < 0:
 		return fmt.Errorf("%w: min_tokens is %d, must not be negative", inference.ErrInvalid, r.MinTokens)
 	case r.KV.DoRemoteDecode && !e.model.cacheShape.plain():
@@ -325,6 +327,11 @@ func (e *Engine) checkTokens(r *inference.Request) error {
 		ids  []inference.TokenID
 	}{{"prompt token", r.Prompt}, {"stop token", r.StopTokens}, {"allowed token", r.Sampling.AllowedTokens}} {
 		if err := check(list.what, list.ids...); err != nil {
+			return err
+		}
+	}
+	for _, given := range r.Given {
+		if err := check("given token", given...); err != nil {
 			return err
 		}
 	}

@@ -70,6 +70,10 @@ func newJob(r *inference.Request, d kvcache.Domain, end []inference.TokenID) *jo
 			j.stop = r.StopTokens
 		}
 	}
+	if r.Given != nil {
+		j.stop = nil // a choice ends where its tokens do, whichever they are
+		return j
+	}
 	if r.MaxTokens == 0 {
 		return j
 	}
@@ -132,6 +136,14 @@ func (j *job) push(e inference.Event) {
 // stops reports whether a token ends its choice.
 func (j *job) stops(id inference.TokenID) bool { return slices.Contains(j.stop, id) }
 
+// ends reports whether the token of an event, sampled from the row at pos, ends its choice.
+func (j *job) ends(ev *inference.Event, pos int) bool {
+	if j.req.Given != nil {
+		return pos+2-len(j.req.Prompt) == len(j.req.Given[ev.Choice])
+	}
+	return j.stops(ev.Token)
+}
+
 // request is the job as the scheduler sees it.
 func (j *job) request(speculate bool) scheduler.Request {
 	q := schedulerRequest(j.req, speculate)
@@ -146,7 +158,7 @@ func schedulerRequest(r *inference.Request, speculate bool) scheduler.Request {
 		Tenant: r.Tenant, Weight: r.Weight, Class: r.Class,
 		FirstTokenBy: nanoseconds(r.FirstTokenBy), DoneBy: nanoseconds(r.DoneBy), WaitUntil: nanoseconds(r.WaitUntil),
 		OverQuota: r.OverQuota, Retries: r.Retries,
-		Speculate: r.Speculation.Or(speculate),
+		Speculate: r.Speculation.Or(speculate), Given: r.Given,
 	}
 	if r.PromptLogprobs >= 0 {
 		q.Logits = scheduler.LogitsAll

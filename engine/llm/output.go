@@ -142,7 +142,11 @@ func (o *outputs) row(worker, i int) {
 		lp, top := o.work[worker].Logprob(logits, id, j.req.PromptLogprobs)
 		r.prompt = inference.Event{Kind: inference.EventPrompt, Token: id, Logprob: lp, Top: top}
 	}
-	if r.sampled && c.Samples > 0 {
+	switch {
+	case !r.sampled || c.Samples == 0:
+	case j.req.Given != nil:
+		o.measure(worker, r, c, logits)
+	default:
 		o.sample(worker, r, c, logits)
 	}
 }
@@ -179,6 +183,24 @@ func (o *outputs) sample(worker int, r *outputRow, c *scheduler.Chunk, logits []
 			ev.Logprob, ev.Top = o.work[worker].Logprob(logits, ev.Token, j.req.Sampling.Logprobs)
 		}
 		r.samples = append(r.samples, ev)
+	}
+}
+
+// measure says how likely the tokens are that are given behind a row, at a fork one for each choice.
+func (o *outputs) measure(worker int, r *outputRow, c *scheduler.Chunk, logits []float32) {
+	j, norm := c.User.(*job), o.work[worker].LogNorm(logits)
+	for i := range c.Samples {
+		choice := i
+		if c.Samples == 1 {
+			choice = c.Choice
+		}
+		given, at := j.req.Given[choice], r.pos+1-len(j.req.Prompt)
+		if at < 0 || at >= len(given) {
+			r.err = fmt.Errorf("%w: position %d is behind the %d tokens that are given", inference.ErrInternal, r.pos, len(given))
+			return
+		}
+		id := given[at]
+		r.samples = append(r.samples, inference.Event{Kind: inference.EventToken, Choice: choice, Token: id, Logprob: float32(float64(logits[id]) - norm)})
 	}
 }
 
@@ -231,7 +253,7 @@ func (l *loop) emitRow(r *outputRow, now time.Time) {
 	for i := range r.samples {
 		ev := &r.samples[i]
 		o.tokens = append(o.tokens, ev.Token)
-		o.stop = append(o.stop, j.stops(ev.Token))
+		o.stop = append(o.stop, j.ends(ev, r.pos))
 		if !j.ended[ev.Choice] {
 			j.push(*ev)
 		}

@@ -11,9 +11,7 @@ import (
 // (temperature 1), and the n likeliest tokens, best first, of equals the lower
 // id first; nil for n = 0. It is exact to 1e-5.
 func (w *Scratch) Logprob(logits []float32, id inference.TokenID, n int) (float32, []inference.TokenLogprob) {
-	top := w.top(logits)
-	vector.BlockExpSums(w.Level, w.sums, logits, top, 1)
-	norm := float64(top) + math.Log(w.total())
+	norm := w.LogNorm(logits)
 	lp := float32(float64(logits[id]) - norm)
 	if n <= 0 {
 		return lp, nil
@@ -24,6 +22,14 @@ func (w *Scratch) Logprob(logits []float32, id inference.TokenID, n int) (float3
 		list[i] = inference.TokenLogprob{ID: c.id, Logprob: float32(c.rank - norm)}
 	}
 	return lp, list
+}
+
+// LogNorm is the natural logarithm of what the probabilities of raw logits add up to before they are divided by it: a token's
+// log-probability is its logit minus that.
+func (w *Scratch) LogNorm(logits []float32) float64 {
+	top := w.top(logits)
+	vector.BlockExpSums(w.Level, w.sums, logits, top, 1)
+	return float64(top) + math.Log(w.total())
 }
 
 // likeliest lists the n tokens with the highest logits, in memory of w: as

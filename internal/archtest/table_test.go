@@ -236,6 +236,7 @@ var bans = []ban{
 	{"api/openai/messages", "api/openai/responses", "no API of generations knows another; what they share is translation, job and answer"},
 	{"api/openai/relay", "api/openai/completion", "what passes through is not read as a request"},
 	{"api/openai/pooling", "api/openai/completion", "what text encoders are asked is no generation"},
+	{"api/openai/decision", "api/openai/completion", "decisions are no generation"},
 	{"router", "api", "routing must serve other edges than HTTP"},
 	{"router", "engine", "an engine is one of several backends, known by the interface alone"},
 	{"router", fasthttp, "upstream calls need contexts and cancellation, which net/http has"},

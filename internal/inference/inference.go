@@ -121,6 +121,11 @@ type Request struct {
 	// even if MinTokens or IgnoreEOS ask for more.
 	Constraint Constraint
 
+	// Given are the tokens of the choices, for a request that asks how likely texts are: N lists of at least one id and at most
+	// MaxTokens. Nothing is sampled: an event of each token has its Logprob, and a choice ends with FinishStop behind its
+	// last one. nil: tokens are sampled.
+	Given [][]TokenID
+
 	KV KVTransfer // where blocks of the prompt's keys and values are
 
 	Arrived time.Time // when the edge received the request; TTFT counts from here

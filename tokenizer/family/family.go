@@ -135,6 +135,27 @@ func (f *Family) openingOf(tail string) Opening {
 	return Opening{Thinking: f.thought.isOpen(tail), Thought: strings.HasSuffix(strings.TrimRight(tail, "\n "), f.thought.close)}
 }
 
+// Answering is what must follow a rendered prompt so that the text of the answer begins at once, without a thought: the header of such
+// text, where answers are made of messages, or else the end of the thought that the prompt has begun. Where the prompt has none, it is an
+// empty thought, unless switched says that the template has a switch for thoughts, which is off.
+func (f *Family) Answering(prompt []tokenizer.Span, switched bool) string {
+	if m := f.calls.messages; m != nil {
+		return m.final
+	}
+	if f.thought == nil {
+		return ""
+	}
+	opening := f.Opening(prompt)
+	open, end := strings.TrimSpace(f.thought.open), strings.TrimSpace(f.thought.close)
+	switch {
+	case opening.Thinking:
+		return "\n" + end + "\n\n"
+	case opening.Thought || switched:
+		return ""
+	}
+	return open + "\n\n" + end + "\n\n"
+}
+
 // ThoughtMarkers gives the texts that open and close a thought, for budgets of tokens that force the closing one. Both are
 // empty for a family without thoughts.
 func (f *Family) ThoughtMarkers() (open, end string) {
