@@ -12,7 +12,7 @@ LDFLAGS    = -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 
 .DEFAULT_GOAL := help
 .PHONY: help build install release release-check described commit test test-short test-long test-race test-purego test-invariants fuzz lint format-check vet generate check-generate \
-        vectors golden size static-check cross cross-macos manifests smoke demo-cluster check clean ort-lib llamacpp real-models minilm
+        vectors golden size static-check cross cross-macos manifests smoke pages-check demo-cluster check clean ort-lib llamacpp real-models minilm
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -147,12 +147,15 @@ smoke: build ## start the server, let other people's clients loose on it, stop i
 	@.ci/smoke ./weir
 	@if model=$$(.ci/real-models where smollm2); then .ci/smoke ./weir "$$model"; else echo 'without a real model, which make real-models fetches'; fi
 
+pages-check: build ## the pages in Chromium: chats, keys, cuts, hostile texts, and accessibility by axe; pictures in dist/pages
+	@GO='$(GO)' .ci/pages-check ./weir
+
 demo-cluster: build ## three replicas, a router, chats, one replica killed: dist/cluster.svg shows what happened
 	@mkdir -p dist
 	./weir bench cluster --kill --plot dist/cluster.svg --log dist/cluster.log
 	@echo; echo "dist/cluster.svg shows each request, dist/cluster.log what the processes said"
 
-CHECKS = format-check vet lint check-generate test test-purego test-race static-check cross manifests release-check smoke
+CHECKS = format-check vet lint check-generate test test-purego test-race static-check cross manifests release-check smoke pages-check
 
 # Steps share what they compile: everything but the race detector's binaries and the bindings to C is built as the binary is. vet runs
 # before the tests, so these do not do it again.

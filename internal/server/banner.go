@@ -48,6 +48,7 @@ func (r banner) print(w io.Writer) error {
 	if len(r.classical) > 0 {
 		line("predict", "%s", console.Printable(strings.Join(r.classical, ", ")))
 	}
+	line("page", "%s/playground/", r.url)
 	if r.metrics != "" {
 		line("metrics", "%s/metrics", r.metrics)
 	}

@@ -97,7 +97,7 @@ function Manage({ onClose }) {
     } catch (err) { toast(`The file cannot be read: ${err.message}`, "bad"); }
   };
   return html`<${Dialog} title="Conversations" open=${true} onClose=${onClose}>
-    <p>${book.list.length} conversations ${history.isKept() ? "are kept in this browser" : "are kept until this tab is closed, as the browser keeps nothing"}. The server keeps none of them.</p>
+    <p>${book.list.length === 1 ? "One conversation is" : `${book.list.length} conversations are`} ${history.isKept() ? "kept in this browser" : "kept until this tab is closed, as the browser keeps nothing"}. The server keeps none.</p>
     <div class="row"><${Button} icon="download" disabled=${!book.list.length} onClick=${save}>Export all<//><${Button} icon="upload" onClick=${() => file.current.click()}>Import<//>
       <${Button} kind="danger" icon="trash" disabled=${!book.list.length} onClick=${() => ask(true)}>Delete all<//></div>
     <input class="unseen" type="file" accept="application/json,.json" tabindex="-1" aria-label="File with conversations" ref=${file} onChange=${read} />
@@ -107,10 +107,10 @@ function Manage({ onClose }) {
 
 function Composer({ onSend, onStop, busy, disabled }) {
   const [text, set] = useState(""), ref = useRef(null);
-  const send = () => { if (text.trim() && !busy && !disabled) { onSend(text); set(""); } };
+  const send = () => { if (text.trim() && !busy && !disabled) { onSend(text.replace(/^\n+|\s+$/g, "")); set(""); } };
   useEffect(() => { if (matchMedia("(pointer: fine)").matches) ref.current?.focus(); }, []);
   return html`<form class="composer" onSubmit=${(e) => { e.preventDefault(); send(); }}><label class="unseen" for="composer">Your turn</label>
-    <textarea id="composer" ref=${ref} rows="1" value=${text} placeholder="Ask something" onInput=${(e) => set(e.target.value)}
+    <textarea id="composer" ref=${ref} rows="1" value=${text} placeholder="Ask something" onInput=${(e) => { if (e.target.value === "\n") e.target.value = ""; set(e.target.value); }}
       onKeyDown=${(e) => { if (e.key === "Enter" && !e.shiftKey && !e.isComposing) { e.preventDefault(); send(); } if (e.key === "Escape" && busy) onStop(); }}></textarea>
     ${busy ? html`<${Button} kind="primary" icon="stop" label="Stop" onClick=${onStop} />` : html`<button type="submit" class="button primary bare" aria-label="Send" title="Send" disabled=${disabled || !text.trim()}><${Icon} name="send" /></button>`}</form>`;
 }

@@ -117,10 +117,12 @@ export class Run {
   }
 }
 
-/** Tokens per second after the first one. */
+const leastSpan = 30; // ms: tokens that come at once tell no speed
+
+/** Tokens per second after the first one; null: it cannot be told. */
 export function rate(s) {
   const n = s.output ?? s.pieces;
-  return n > 1 && s.spent > s.first ? ((n - 1) * 1000) / (s.spent - s.first) : null;
+  return n > 1 && s.spent - s.first >= leastSpan ? ((n - 1) * 1000) / (s.spent - s.first) : null;
 }
 
 /** The q-quantile of numbers. */

@@ -1,0 +1,101 @@
+// Each view of the pages, looked at by axe: node pages.mjs API_URL ADMIN_URL, with KEY, CHROMIUM and PICTURES set.
+import fs from "node:fs";
+import path from "node:path";
+import { createRequire } from "node:module";
+import { chromium } from "playwright-core";
+
+const [, , api, admin] = process.argv;
+const { KEY, CHROMIUM, PICTURES } = process.env;
+const axeSource = fs.readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const rules = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"];
+const looks = {
+  light: { colorScheme: "light", viewport: { width: 1280, height: 800 } },
+  dark: { colorScheme: "dark", viewport: { width: 1280, height: 800 } },
+  phone: { colorScheme: "light", viewport: { width: 390, height: 844 }, hasTouch: true },
+  "phone-dark": { colorScheme: "dark", viewport: { width: 390, height: 844 }, hasTouch: true },
+  wide: { colorScheme: "light", viewport: { width: 1920, height: 1080 } },
+};
+
+let faults = 0, seen = 0;
+const fault = (text) => { faults++; console.log(`FAULT ${text}`); };
+
+async function violations(page) {
+  await page.evaluate(`${axeSource};0`);
+  const found = await page.evaluate((tags) => axe.run(document, { runOnly: tags }), rules);
+  return found.violations.map((v) => `${v.id} (${v.impact}) at ${v.nodes.slice(0, 3).map((n) => n.target.join(" ")).join(", ")}: ${v.nodes[0].failureSummary?.split("\n")[1]?.trim() ?? v.help}`);
+}
+
+async function look(page, name) {
+  seen++;
+  await page.waitForTimeout(250); // fonts and plots
+  for (const v of await violations(page)) fault(`${name}: ${v}`);
+  if (await page.evaluate(() => document.documentElement.scrollWidth > innerWidth + 1)) fault(`${name}: the page is wider than its window`);
+  await page.screenshot({ path: path.join(PICTURES, `${name}.png`) });
+}
+
+// Each view: what is done to it before it is looked at. They run in this order, in one page.
+const views = {
+  "sign-in": async (page) => { await page.goto(`${api}/`); await page.waitForSelector("input[name=key]"); },
+  "wrong-key": async (page) => { await page.fill("input[name=key]", "sk-this-is-wrong"); await page.keyboard.press("Enter"); await page.waitForSelector(".trouble"); },
+  empty: async (page) => { await page.fill("input[name=key]", KEY); await page.keyboard.press("Enter"); await page.waitForSelector("#composer"); },
+  settings: async (page) => {
+    if (!(await page.$("#settings"))) await page.click("text=Settings");
+    await page.waitForSelector("#settings");
+    for (const title of ["Length", "Penalties and bans", "Form of the answer", "Tools", "Thoughts", "Tokens", "Class and deadlines", "More fields"]) await page.click(`#settings summary:has-text("${title}")`);
+    await page.click("label:has-text('Log-probabilities')");
+  },
+  tool: async (page) => { await page.click("text=Add a tool"); await page.waitForSelector("dialog[open]"); },
+  answer: async (page) => {
+    await page.keyboard.press("Escape");
+    if (page.viewportSize().width < 1181) await page.click("[aria-label='Close the settings']");
+    await page.fill("#composer", "What is a weir?");
+    await page.keyboard.press("Enter");
+    await page.waitForSelector('.turn.assistant[aria-busy="false"]', { timeout: 60000 });
+  },
+  figures: async (page) => { await page.click("[aria-label='Show the figures and tokens']"); await page.waitForSelector(".tokens"); await page.focus(".token"); },
+  code: async (page) => { await page.click(".tools-row >> text=Code"); await page.waitForSelector("dialog[open]"); },
+  branches: async (page) => {
+    await page.keyboard.press("Escape");
+    await page.click("[aria-label='Answer again']");
+    await page.waitForSelector(".branches");
+    await page.waitForSelector('.turn.assistant[aria-busy="false"]', { timeout: 60000 });
+  },
+  conversations: async (page) => {
+    if (page.viewportSize().width < 861) await page.click("[aria-label='Open the menu']");
+    await page.click("[aria-label='Export, import or delete conversations']");
+    await page.waitForSelector("dialog[open]");
+  },
+  menu: async (page) => { await page.keyboard.press("Escape"); },
+  embeddings: async (page) => { await page.goto(`${api}/playground/#/embeddings`); await page.waitForSelector("h1:has-text('Embeddings')"); },
+  rerank: async (page) => { await page.goto(`${api}/playground/#/rerank`); await page.waitForSelector("h1:has-text('Rerank')"); },
+  predict: async (page) => {
+    await page.goto(`${api}/playground/#/predict`);
+    const cells = await page.waitForSelector(".grid input").then(() => page.$$(".grid input"));
+    for (const [i, value] of ["5.1", "3.5", "1.4", "0.2"].entries()) await cells[i].fill(value);
+    await page.click("button[type=submit]");
+    await page.waitForSelector("text=Answered in");
+  },
+  decisions: async (page) => { await page.goto(`${api}/playground/#/decisions`); await page.waitForSelector("fieldset"); await page.click("button[type=submit]"); await page.waitForSelector(".answers, .trouble, .empty"); },
+  models: async (page) => { await page.goto(`${api}/playground/#/start`); await page.waitForSelector("text=What else this machine can run"); await page.waitForSelector(".command"); },
+  nowhere: async (page) => { await page.goto(`${api}/playground/#/nowhere`); await page.waitForSelector("text=no such view"); },
+};
+
+const browser = await chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox"] });
+for (const [name, how] of Object.entries(looks)) {
+  const context = await browser.newContext({ ...how, reducedMotion: "reduce" }), page = await context.newPage();
+  page.on("pageerror", (e) => fault(`${name}: ${e.message}`));
+  page.on("console", (m) => { if (m.type() === "error" && !/status of 40[0-9]/.test(m.text())) fault(`${name}: ${m.text()}`); });
+  page.on("request", (r) => { if (![api, admin].some((host) => r.url().startsWith(`${host}/`)) && !/^(data|blob):/.test(r.url())) fault(`${name}: a request to ${r.url()}`); });
+  for (const [view, go] of Object.entries(views)) {
+    try { await go(page); } catch (e) { fault(`${name} ${view}: ${e.message.split("\n")[0]}`); }
+    await look(page, `${name}-${view}`);
+  }
+  if (name === "light") { // axe finds what is wrong
+    await page.evaluate(() => { const b = document.createElement("button"); document.querySelector("main").append(b); });
+    if (!(await violations(page)).length) fault("axe did not find a button without a name");
+  }
+  await context.close();
+}
+await browser.close();
+console.log(`${seen} views, ${faults} faults; pictures in ${PICTURES}`);
+process.exit(faults ? 1 : 0);
