@@ -1,12 +1,32 @@
 // The console of the admin listener.
-import { html, render } from "../lib/html.js";
-import { Shell, Empty } from "../lib/ui.js";
+import { html, render, useEffect } from "../lib/html.js";
+import { key } from "../lib/api.js";
+import { useRoute } from "../lib/hooks.js";
+import { Badge, Button, Empty, Guard, Shell, SignIn, Spinner, Trouble } from "../lib/ui.js";
+import { useLive } from "./live.js";
+import { Now } from "./now.js";
+import { Request, Requests } from "./request.js";
 
-const nav = [["now", "Now", "now"]];
+const nav = [["now", "Now", "now"], ["requests", "Requests", "branch"]];
+
+const states = { connecting: ["", "connecting"], open: ["good", "live"], waiting: ["warn", "connection lost, trying again"], refused: ["bad", "refused"] };
 
 function App() {
-  return html`<${Shell} name="console" nav=${nav} current="now"><${Empty} icon="now" title="Nothing is shown here yet">
-    <p>The terminal shows what the server does now: <code>weir top</code>.</p><//><//>`;
+  const live = useLive(), route = useRoute(), [view = "now", id] = route.path;
+  useEffect(() => { document.title = `${nav.find(([n]) => n === view)?.[1] || "Request"} · weir console`; }, [view]);
+  const fault = live.fault;
+  if (live.state === "refused" && (fault?.status === 401 || fault?.status === 403)) {
+    return html`<${SignIn} name="console" fault=${key.get() ? fault : null} onKey=${(k) => { key.set(k); live.again(); }} />`;
+  }
+  if (!live.now) {
+    return html`<main class="sign-in"><h1 class="unseen">weir console</h1>${fault ? html`<${Trouble} title="The server does not say how it is" fault=${fault} onAgain=${live.again} />` : html`<${Spinner} />`}</main>`;
+  }
+  const [kind, words] = states[live.state];
+  const top = html`<span role="status"><${Badge} kind=${kind}>${words}<//></span>
+    ${key.get() && html`<${Button} kind="quiet" icon="key" label="Sign out: forget the key" onClick=${() => { key.set(""); live.again(); }} />`}`;
+  return html`<${Shell} name="console" nav=${nav} current=${view === "request" ? "requests" : view} top=${top}><${Guard} key=${`${view}/${id || ""}`}>
+    ${view === "now" ? html`<${Now} live=${live} />` : view === "requests" ? html`<${Requests} live=${live} />` : view === "request" && id ? html`<${Request} id=${id} />`
+    : html`<${Empty} title="There is no such view" actions=${html`<a class="button primary" href="#/now">To what runs now</a>`} />`}<//><//>`;
 }
 
 render(html`<${App} />`, document.getElementById("app"));
