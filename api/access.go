@@ -19,8 +19,15 @@ import (
 type Access struct {
 	Loopback bool     // the listener is bound to loopback: names other than localhost must be in Hosts
 	Hosts    []string // names to answer under; "*" is every name
-	Origins  []string // of web pages that may call, such as https://chat.example; "*" is every page
+	Origins  []string // of web pages that may call, such as https://chat.example; "*" is every page, NoPage none
+
+	// LocalPages lets pages of this machine call, which have http://localhost:PORT or the like as their origin. Their requests must bring
+	// no cookies: what a browser adds by itself is not theirs.
+	LocalPages bool
 }
+
+// NoPage, in Access.Origins, lets no page of another origin call.
+const NoPage = "none"
 
 // anyName, in a list of Access, stands for everything.
 const anyName = "*"
@@ -34,9 +41,13 @@ func (a *Access) Check(method, host, origin string) *Error {
 			"or start it with --allowed-hosts NAME", hostName(host)))
 	}
 	if origin != "" && changesState(method) && !a.takesOrigin(origin, host) {
-		return Refuse("origin_not_allowed", fmt.Sprintf("pages from %.80q may not call this server; start it with --allowed-origins ORIGIN to let them", origin))
+		return refuseOrigin(origin)
 	}
 	return nil
+}
+
+func refuseOrigin(origin string) *Error {
+	return Refuse("origin_not_allowed", fmt.Sprintf("pages from %.80q may not call this server; start it with --allowed-origins ORIGIN to let them", origin))
 }
 
 // answersTo reports whether a host may be named. IP addresses always may, since
@@ -55,15 +66,41 @@ func (a *Access) answersTo(host string) bool {
 // takesOrigin reports whether pages of an origin may call. Pages that this server
 // sent always may; the scheme is not compared, since a proxy in front may change it.
 func (a *Access) takesOrigin(origin, host string) bool {
-	if a.listsOrigin(origin) {
-		return true
-	}
+	return a.listsOrigin(origin) || isOwnPage(origin, host)
+}
+
+// isOwnPage reports whether a page is of the server that it calls.
+func isOwnPage(origin, host string) bool {
 	_, authority, _ := strings.Cut(origin, "://")
 	return authority != "" && strings.EqualFold(authority, host)
 }
 
+// listsOrigin reports whether pages of an origin may call and read answers.
 func (a *Access) listsOrigin(origin string) bool {
-	return slices.ContainsFunc(a.Origins, func(o string) bool { return o == anyName || strings.EqualFold(o, origin) })
+	return a.LocalPages && isLocalPage(origin) ||
+		slices.ContainsFunc(a.Origins, func(o string) bool { return o == anyName || strings.EqualFold(o, origin) })
+}
+
+// isLocalPage reports whether an origin is of this machine: http or https at localhost or a loopback address, at any port. A name that is
+// looked up, such as one that leads to 127.0.0.1, is none; nor is "null", the origin of files and of sandboxed frames of any page.
+func isLocalPage(origin string) bool {
+	scheme, authority, _ := strings.Cut(origin, "://")
+	if !strings.EqualFold(scheme, "http") && !strings.EqualFold(scheme, "https") {
+		return false
+	}
+	host, port := authority, ""
+	if i := strings.LastIndexByte(authority, ':'); i >= 0 && !strings.HasSuffix(authority, "]") {
+		host, port = authority[:i], authority[i+1:]
+	}
+	if len(port) > 5 || strings.Trim(port, "0123456789") != "" {
+		return false
+	}
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	bare := strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	address, err := netip.ParseAddr(bare)
+	return err == nil && address.IsLoopback() && address.Is6() == (bare != host)
 }
 
 func changesState(method string) bool {

@@ -127,10 +127,11 @@ func TestPreflight(t *testing.T) {
 		status        int
 		allow, header string
 	}{
-		{nil, ask + "Origin: https://chat.example\r\n", 200, "", ""}, // left to the handler
+		{nil, strings.Replace(ask, "Request-Method", "Other", 1) + "Origin: https://chat.example\r\n", 200, "", ""}, // left to the handler
+		{nil, ask + "Origin: https://chat.example\r\n", 403, "", ""},
 		{[]string{"https://chat.example"}, ask + "Origin: https://chat.example\r\n", 204, "https://chat.example",
 			"authorization, x-stainless-os"},
-		{[]string{"https://chat.example"}, ask + "Origin: https://evil.example\r\n", 204, "", ""},
+		{[]string{"https://chat.example"}, ask + "Origin: https://evil.example\r\n", 403, "", ""},
 		{[]string{"*"}, ask + "Origin: https://any.example\r\n", 204, "*", "authorization, x-stainless-os"},
 		{[]string{"*"}, ask, 200, "*", ""},
 		{[]string{"*"}, strings.Replace(ask, "x-stainless-os", "x\tevil", 1) + "Origin: https://any.example\r\n", 204, "*", ""},
@@ -145,9 +146,61 @@ func TestPreflight(t *testing.T) {
 			got.Get("Access-Control-Allow-Headers") != tc.header {
 			t.Errorf("%v %q: %d %v %s", tc.origins, tc.request, res.StatusCode, got, body)
 		}
+		if tc.status == http.StatusForbidden && !strings.Contains(body, "--allowed-origins") {
+			t.Errorf("%v: a refused preflight does not name the flag: %s", tc.origins, body)
+		}
 		if tc.header != "" && (got.Get("Access-Control-Allow-Methods") == "" ||
 			!strings.Contains(strings.Join(got.Values("Vary"), ","), "Access-Control-Request-Headers")) {
 			t.Errorf("%v: %v", tc.origins, got)
+		}
+	}
+}
+
+// By default the pages of this machine may call a listener on loopback, and no others: names that lead here, names that look alike, files,
+// and what a browser would send in a user's name.
+func TestPagesOfThisMachine(t *testing.T) {
+	config := DefaultConfig()
+	config.Access = Access{Loopback: true, LocalPages: true}
+	addr, _ := serve(t, config, echoPath(t))
+	ask := func(request string) (status int, header http.Header, body string) {
+		c := dial(t, addr)
+		send(t, c, request)
+		res, body := answer(t, c)
+		return res.StatusCode, res.Header, body
+	}
+	for origin, may := range map[string]bool{
+		"http://localhost:3000": true, "http://localhost": true, "https://localhost:8443": true, "http://LOCALHOST:1": true, "http://127.0.0.1:5173": true,
+		"http://127.8.9.1": true, "http://[::1]:8080": true, "http://[::1]": true,
+		"http://evil.example": false, "http://localhost.evil.example": false, "http://evil-localhost": false, "http://localhost:3000.evil.example": false,
+		"http://localhost@evil.example": false, "http://127.0.0.1.evil.example": false, "http://127.0.0.1.nip.io:3000": false, "http://10.0.0.1:3000": false,
+		"http://0.0.0.0:3000": false, "http://127.0.0.1:80:80": false, "http://::1": false, "http://[127.0.0.1]": false,
+		"http://2130706433": false, "http://127.1": false, "http://app.localhost:3000": false, "null": false, "file://": false, "localhost:3000": false,
+		"chrome-extension://localhost": false, "ftp://localhost": false, "http://localhost:3000/": false, "http://localhost:": true, "http://localhost.": false,
+	} {
+		status, header, body := ask("POST / HTTP/1.1\r\nHost: localhost:8000\r\nOrigin: " + origin + "\r\nContent-Length: 0\r\n\r\n")
+		allowed := header.Get("Access-Control-Allow-Origin")
+		if (status == http.StatusOK) != may || (allowed == origin) != may || !may && allowed != "" {
+			t.Errorf("a page of %s: %d, allowed %q: %s", origin, status, allowed, body)
+		}
+		status, header, body = ask("OPTIONS / HTTP/1.1\r\nHost: localhost:8000\r\nOrigin: " + origin + "\r\nAccess-Control-Request-Method: POST\r\n\r\n")
+		if (status == http.StatusNoContent) != may || !may && !strings.Contains(body, "--allowed-origins") || header.Get("Access-Control-Allow-Credentials") != "" {
+			t.Errorf("a preflight of %s: %d %v %s", origin, status, header, body)
+		}
+	}
+	for request, want := range map[string]int{
+		"POST / HTTP/1.1\r\nHost: localhost:8000\r\nOrigin: http://localhost:3000\r\nCookie: a=b\r\nContent-Length: 0\r\n\r\n": 403, // it may be a user's
+		"POST / HTTP/1.1\r\nHost: localhost:8000\r\nOrigin: http://localhost:8000\r\nCookie: a=b\r\nContent-Length: 0\r\n\r\n": 200, // the server's own page
+		"POST / HTTP/1.1\r\nHost: evil.example:8000\r\nOrigin: http://evil.example:8000\r\nContent-Length: 0\r\n\r\n":          403, // DNS rebinding
+		"POST / HTTP/1.1\r\nHost: evil.example:8000\r\nOrigin: http://localhost:3000\r\nContent-Length: 0\r\n\r\n":             403,
+		"GET / HTTP/1.1\r\nHost: localhost:8000\r\nOrigin: http://evil.example\r\n\r\n":                                        200, // the page cannot read it
+		"POST / HTTP/1.1\r\nHost: localhost:8000\r\nContent-Length: 0\r\n\r\n":                                                 200, // no browser
+	} {
+		status, header, body := ask(request)
+		if allowed := header.Get("Access-Control-Allow-Origin"); status != want || strings.Contains(request, "evil") && allowed != "" && want != 403 {
+			t.Errorf("%q: %d, allowed %q: %s", request, status, allowed, body)
+		}
+		if !strings.Contains(request, "Origin") && header.Get("Vary") != "" {
+			t.Errorf("%q: Vary is %q", request, header.Get("Vary"))
 		}
 	}
 }

@@ -8,8 +8,8 @@ import (
 )
 
 // Cross-origin resource sharing (CORS): the header fields that a browser needs
-// before a page of another origin may read an answer. Without Access.Origins none
-// of them is sent.
+// before a page of another origin may read an answer. Where Access lets no other page
+// call none of them is sent.
 
 // exposedHeaders are those of our answers that a page may read beside the few
 // that every page may.
@@ -24,14 +24,16 @@ var exposedHeaders = strings.Join([]string{
 // share adds the fields with which the page that sent a request may read the
 // answer, if the page's origin is allowed.
 func (a *Access) share(ctx *fasthttp.RequestCtx) {
-	if len(a.Origins) == 0 {
+	if len(a.Origins) == 0 && !a.LocalPages {
 		return
 	}
 	h := &ctx.Response.Header
 	allowed := anyName
 	if !slices.Contains(a.Origins, anyName) {
-		h.Add(fasthttp.HeaderVary, "Origin") // caches must not give one page's answer to another
-		allowed = string(ctx.Request.Header.Peek(fasthttp.HeaderOrigin))
+		allowed = string(originField.Of(&ctx.Request.Header))
+		if allowed != "" || len(a.Origins) > 0 {
+			h.Add(fasthttp.HeaderVary, "Origin") // caches must not give one page's answer to another
+		}
 		if allowed == "" || !a.listsOrigin(allowed) {
 			return
 		}
@@ -43,17 +45,17 @@ func (a *Access) share(ctx *fasthttp.RequestCtx) {
 // preflight answers a browser's question whether a page may send a request.
 // The question never carries a key. Which paths and methods there are is left
 // to the request itself: its refusal can then be read, too.
-func (a *Access) preflight(ctx *fasthttp.RequestCtx) bool {
+func (a *Access) preflight(ctx *fasthttp.RequestCtx) (asks bool, e *Error) {
 	asked := &ctx.Request.Header
 	origin := string(originField.Of(asked))
-	if len(a.Origins) == 0 || !ctx.IsOptions() || origin == "" || len(asked.Peek(fasthttp.HeaderAccessControlRequestMethod)) == 0 {
-		return false
+	if !ctx.IsOptions() || origin == "" || len(asked.Peek(fasthttp.HeaderAccessControlRequestMethod)) == 0 {
+		return false, nil
+	}
+	if !a.listsOrigin(origin) {
+		return true, refuseOrigin(origin) // the browser shows it to the page's author, beside its own words
 	}
 	h := &ctx.Response.Header
 	ctx.SetStatusCode(fasthttp.StatusNoContent)
-	if !a.listsOrigin(origin) {
-		return true // without the headers below the browser refuses, and says so to the page's author
-	}
 	h.Set(fasthttp.HeaderAccessControlAllowMethods, "GET, HEAD, POST, DELETE, OPTIONS")
 	h.Set(fasthttp.HeaderAccessControlMaxAge, "600")
 	h.Add(fasthttp.HeaderVary, "Access-Control-Request-Headers")
@@ -63,7 +65,7 @@ func (a *Access) preflight(ctx *fasthttp.RequestCtx) bool {
 	if string(asked.Peek("Access-Control-Request-Private-Network")) == "true" {
 		h.Set("Access-Control-Allow-Private-Network", "true")
 	}
-	return true
+	return true, nil
 }
 
 const maxHeaderListBytes = 2 << 10

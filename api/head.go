@@ -157,7 +157,11 @@ func (a *Access) checkHead(h *fasthttp.RequestHeader) *Error {
 			}
 		}
 	}
-	return a.Check(method, view(h.Host()), origin)
+	host := view(h.Host())
+	if a.LocalPages && changesState(method) && len(h.Peek(fasthttp.HeaderCookie)) > 0 && isLocalPage(origin) && !isOwnPage(origin, host) {
+		return refuseOrigin(origin)
+	}
+	return a.Check(method, host, origin)
 }
 
 // view is b as a string, for a call that keeps none of it.

@@ -301,7 +301,10 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 		s.refuse(ctx, e)
 		return
 	}
-	if s.config.Access.preflight(ctx) {
+	if asks, e := s.config.Access.preflight(ctx); e != nil {
+		s.refuse(ctx, e)
+		return
+	} else if asks {
 		return
 	}
 	h, peer := &ctx.Request.Header, Peer(ctx)

@@ -182,7 +182,7 @@ func (c *cluster) startReplica(ctx context.Context, i int) (*process, error) {
 	if c.o.Model != "" {
 		args = append(args, c.o.Model)
 	}
-	args = append(args, "--port", strconv.Itoa(c.ports[i]), "--admin-address", "off", "--served-model-name", clusterModel)
+	args = append(args, "--port", strconv.Itoa(c.ports[i]), "--admin-address", "off", "--store", "off", "--served-model-name", clusterModel)
 	return c.start(ctx, append(args, c.o.ReplicaFlags...))
 }
 

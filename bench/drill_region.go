@@ -71,7 +71,7 @@ func (r *drillRegion) startReplicas(ctx context.Context) error {
 	if r.d.o.Model != "" {
 		args = append(args, r.d.o.Model)
 	}
-	args = append(args, "--port", "0", "--admin-address", "off", "--served-model-name", clusterModel, "--region", r.name)
+	args = append(args, "--port", "0", "--admin-address", "off", "--store", "off", "--served-model-name", clusterModel, "--region", r.name)
 	args = append(args, r.d.o.ReplicaFlags...)
 	var all sync.WaitGroup
 	for i := range started {

@@ -239,8 +239,8 @@ func settings(c *Config) []Setting {
 			binding: bindNames(&c.HTTP.Access.Hosts, "a host name, or *", isHostName)},
 		{Key: "server.allowed_origins", Flag: "allowed-origins",
 			Usage: "origin whose web pages may call, such as https://chat.example; repeat for several, * for every " +
-				"origin",
-			binding: bindNames(&c.HTTP.Access.Origins, "an origin (scheme://host, and :port if it is not the scheme's own), or *",
+				"origin, none for no page (default: on loopback this machine's own, such as http://localhost:3000; else none)",
+			binding: bindNames(&c.HTTP.Access.Origins, "an origin (scheme://host, and :port if it is not the scheme's own), none, or *",
 				isOrigin)},
 		{Key: "server.tls_certificate", Flag: "tls-certificate",
 			Usage:   "PEM file with the certificate that the API is served with over TLS, and its chain; empty is plain HTTP",
@@ -447,7 +447,7 @@ func isHostName(s string) bool { return s == "*" || isHost(s) && !strings.Contai
 
 // isOrigin takes what a browser sends as an Origin header.
 func isOrigin(s string) bool {
-	if s == "*" || s == "null" {
+	if s == "*" || s == "null" || s == api.NoPage {
 		return true
 	}
 	scheme, authority, found := strings.Cut(s, "://")

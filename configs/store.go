@@ -10,7 +10,7 @@ import (
 
 // Store says where keys and other durable state are.
 type Store struct {
-	URL       string // sqlite:PATH or postgres://…; empty: a file in the state directory
+	URL       string // sqlite:PATH or postgres://…, or StoreOff; empty: a file in the state directory
 	KeyPepper string // in the keyed hash of every key; empty: from a file beside the SQLite file
 	// MasterKeys encrypt the data keys of tenants: a secret, MasterFile or MasterCommand and what follows it, or
 	// MasterPepper. The first encrypts, all decrypt; empty is the pepper's.
@@ -26,9 +26,9 @@ type Store struct {
 func storeSettings(c *Config) []Setting {
 	return []Setting{
 		{Key: "store.url", Flag: "store", Secret: true,
-			Usage: "where API keys are kept: sqlite:PATH or postgres://USER@HOST/DATABASE; empty is weir.db in " +
-				"$XDG_STATE_HOME/weir, which serve opens once weir keys has made it",
-			binding: bindText(&c.Store.URL, "sqlite:PATH, postgres://…, or nothing", isStoreURL)},
+			Usage: "where keys, files, batches, responses, usage and the audit log are kept: sqlite:PATH or postgres://USER@HOST/DATABASE; " +
+				"off keeps nothing; empty is weir.db in $XDG_STATE_HOME/weir (~/.local/state/weir), which serve and keys make",
+			binding: bindText(&c.Store.URL, "sqlite:PATH, postgres://…, off, or nothing", func(s string) bool { return s == StoreOff || isStoreURL(s) })},
 		{Key: "store.key_pepper", Flag: "key-pepper", Secret: true,
 			Usage: "secret without which the store verifies no API key, the same for all weirs that share the store; empty " +
 				"is a file beside the SQLite file, made at need",
@@ -54,6 +54,9 @@ func storeSettings(c *Config) []Setting {
 			binding: bindDuration(&c.Store.PromptRetention, time.Hour, 10*365*24*time.Hour)},
 	}
 }
+
+// StoreOff is the URL of no store, at the default place neither.
+const StoreOff = "off"
 
 func isStoreURL(s string) bool {
 	return s == "" || strings.HasPrefix(s, "sqlite:") || strings.HasPrefix(s, "postgres://") || strings.HasPrefix(s, "postgresql://")

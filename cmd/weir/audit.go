@@ -44,7 +44,7 @@ func onStore(cmd *cobra.Command, do func(ctx context.Context, c configs.Config, 
 			return err
 		}
 		if !exists {
-			return errors.New("there is no store yet: weir keys create makes one, and --store names another")
+			return errors.New("there is no store yet: weir serve and weir keys create make one, and --store names another")
 		}
 		s, err := state.Open(cmd.Context(), c.Store, state.Options{})
 		if err != nil {

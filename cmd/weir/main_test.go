@@ -19,8 +19,8 @@ import (
 
 func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) != "weir" { // a script's own variables stay
-		_ = os.Unsetenv("STATE_DIRECTORY") // the tester's own keys must not reach the tests
-		_ = os.Setenv("XDG_STATE_HOME", "/nonexistent")
+		_ = os.Unsetenv("STATE_DIRECTORY")                // the tester's own keys must not reach the tests
+		_ = os.Setenv("XDG_STATE_HOME", "/dev/null/none") // where not even root makes a folder
 	}
 	local.CostsFolder = func() string { return "" } // nothing of the tester's is read, and processes keep nothing
 	coldBytes, microRound = 1<<20, time.Millisecond
@@ -54,7 +54,7 @@ func TestScripts(t *testing.T) {
 			return reference.Quick(), nil
 		},
 		Setup: func(e *testscript.Env) error {
-			e.Vars = append(e.Vars, "WEIR_CONFIG=", "STATE_DIRECTORY=", "XDG_STATE_HOME=") // the tester's own must not reach the tests
+			e.Vars = append(e.Vars, "WEIR_CONFIG=", "STATE_DIRECTORY=", "XDG_STATE_HOME="+filepath.Join(e.WorkDir, "state")) // the tester's own must not reach the tests
 			return nil
 		},
 	})

@@ -8,6 +8,7 @@ import (
 
 	"weir/configs"
 	"weir/internal/console"
+	"weir/internal/server"
 	"weir/internal/server/state"
 )
 
@@ -43,7 +44,7 @@ func newRoute() *cobra.Command {
 		}
 		room := make([]byte, collectorRoom)
 		defer runtime.KeepAlive(room)
-		return serve(cmd.Context(), read, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		return serve(cmd.Context(), server.Config{Read: read, Out: cmd.OutOrStdout(), Errs: cmd.ErrOrStderr()})
 	}
 	return cmd
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"io"
 	"os"
 	"os/signal"
 	"syscall"
@@ -49,7 +48,8 @@ func newServe() *cobra.Command {
 			}
 			return c, warnings, locator.locate(cmd.Context(), &c)
 		}
-		return serve(cmd.Context(), read, cmd.OutOrStdout(), cmd.ErrOrStderr(), locator.applied)
+		about := server.Config{Read: read, MakesStore: true, Applied: locator.applied, Out: cmd.OutOrStdout(), Errs: cmd.ErrOrStderr()}
+		return serve(cmd.Context(), about)
 	}
 	return cmd
 }
@@ -63,24 +63,13 @@ func takeLenient(cmd *cobra.Command) {
 	_ = cmd.Flags().MarkHidden(lenient) // the flag exists
 }
 
-// configReader reads the configuration from the sources that the process was started with. Flags and environment are as they
-// were; the file may have changed.
-type configReader func() (c configs.Config, warnings []string, err error)
-
-// serve runs a server until a signal, or until it fails. SIGHUP has it read its configuration again.
-func serve(ctx context.Context, read configReader, out, errs io.Writer, applied ...func()) error {
-	c, warnings, err := read()
-	if err != nil {
+// serve runs a server until a signal, or until it fails. Read gives its settings, first here and again at each SIGHUP.
+func serve(ctx context.Context, about server.Config) (err error) {
+	if about.Settings, about.Warnings, err = about.Read(); err != nil {
 		return err
 	}
-	s, err := server.New(server.Config{
-		Settings: c, Warnings: warnings, Read: read, Build: build(), Out: out, Errs: errs,
-		Applied: func() {
-			for _, f := range applied {
-				f()
-			}
-		},
-	})
+	about.Build = build()
+	s, err := server.New(about)
 	if err != nil {
 		return err
 	}

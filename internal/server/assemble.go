@@ -44,7 +44,7 @@ func (s *Server) assemble(about *Config, budget int64) error {
 	if err := state.CheckExposure(context.Background(), c); err != nil {
 		return console.ConfigError(err)
 	}
-	if err := s.openStore(about.StoreLease); err != nil {
+	if err := s.openStore(about); err != nil {
 		return err
 	}
 	s.quotas.log = s.log
@@ -218,6 +218,8 @@ func (s *Server) connections(f files) api.Config {
 		c.TLS, c.ClientCertificates = s.ports.tls.Config(), true // a reload may ask clients for certificates
 	}
 	c.Access.Loopback = isLoopback(s.ports.api)
+	// Browsers send certificates of clients by themselves: pages of other programs must not call with them.
+	c.Access.LocalPages = c.Access.Loopback && len(c.Access.Origins) == 0 && s.config.Server.TLS.ClientCA == ""
 	if !c.Access.Loopback && len(c.Access.Hosts) == 0 && s.callers.authenticator.Open() {
 		s.log.Warn("no key is asked and every Host name is answered: a web page can reach this server by DNS rebinding; " +
 			"--api-key or --allowed-hosts prevents that")

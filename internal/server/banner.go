@@ -19,7 +19,8 @@ type banner struct {
 	url     string // of the API
 	metrics string // of the admin listener; empty: off
 	chats   bool
-	keyed   bool // clients must send a key
+	store   string // where it is; empty: not told
+	keyed   bool   // clients must send a key
 
 	others    []string // further language models and encoders
 	classical []string // names of classical models
@@ -51,6 +52,9 @@ func (r banner) print(w io.Writer) error {
 	line("page", "%s/playground/", r.url)
 	if r.metrics != "" {
 		line("metrics", "%s/metrics", r.metrics)
+	}
+	if r.store != "" {
+		line("store", "%s", console.Printable(r.store))
 	}
 	fmt.Fprintf(&b, "\n%s\n\n", r.curl())
 	_, err := io.WriteString(w, b.String())

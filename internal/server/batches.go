@@ -9,6 +9,7 @@ import (
 	"weir/api/batch"
 	"weir/api/edge"
 	"weir/api/openai"
+	"weir/configs"
 	"weir/internal/console"
 	"weir/internal/server/state"
 	"weir/telemetry"
@@ -55,6 +56,9 @@ const lineOverhead = 4 << 10
 func openBatches(s *Server, c batch.Config) (*batch.Server, error) {
 	if s.store == nil {
 		c.Unavailable = "files and batches need a store, which this server has not; start it with --store sqlite:PATH"
+		if s.config.Store.URL == configs.StoreOff {
+			c.Unavailable = "files and batches need a store, which is switched off; start the server without --store off"
+		}
 		return batch.New(c)
 	}
 	c.Store, c.Cipher = s.store.Batches, s.store.Cipher

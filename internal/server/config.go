@@ -17,6 +17,8 @@ type Config struct {
 	Read    func() (c configs.Config, warnings []string, err error) // reads the settings again, for a reload; nil: they stay
 	Applied func()                                                  // is called each time that the settings which were read last took effect; nil: nothing is
 
+	MakesStore bool // where the settings name no store, one is made at the usual place, in the user's state directory; false: one that is there is used
+
 	LeastFetch time.Duration // what fetching KV blocks may take where computing them would take less; 0 is the engine's
 	StoreLease time.Duration // how long what this process holds in the store outlives it; 0 is the store's
 

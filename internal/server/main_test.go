@@ -19,8 +19,8 @@ func TestMain(m *testing.M) {
 type withCosts struct{ tests *testing.M }
 
 func (w withCosts) Run() int {
-	_ = os.Unsetenv("STATE_DIRECTORY") // the tester's own keys must not reach the tests
-	_ = os.Setenv("XDG_STATE_HOME", "/nonexistent")
+	_ = os.Unsetenv("STATE_DIRECTORY")                // the tester's own keys must not reach the tests
+	_ = os.Setenv("XDG_STATE_HOME", "/dev/null/none") // where not even root makes a folder
 	folder, err := os.MkdirTemp("", "weir-test-costs-")
 	if err != nil {
 		panic(err)

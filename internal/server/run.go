@@ -86,7 +86,7 @@ func (s *Server) announce() error {
 	plan := s.plan
 	first := plan[0].record.Name
 	block := banner{model: first, info: s.languages.current(first), url: s.ports.apiURL(), chats: true,
-		keyed: !s.callers.authenticator.Open(), classical: s.predictors.names()}
+		keyed: !s.callers.authenticator.Open(), store: s.storePlace(), classical: s.predictors.names()}
 	if r := s.languages.answering(first); r != nil {
 		block.chats = r.Template.Template != nil
 	}
@@ -117,6 +117,9 @@ func (s *Server) classicReady(w io.Writer) error {
 	}
 	if s.ports.admin != nil {
 		fmt.Fprintf(&b, "  %-9s %s/metrics\n", "metrics", s.ports.adminURL())
+	}
+	if place := s.storePlace(); place != "" {
+		fmt.Fprintf(&b, "  %-9s %s\n", "store", console.Printable(place))
 	}
 	if len(names) > 0 {
 		fmt.Fprintf(&b, "\n%s\n\n", s.firstPrediction(names[0]))

@@ -52,6 +52,7 @@ type Server struct {
 	edge    *openai.Server
 
 	store    *state.Store // nil: none
+	noStore  error        // why none could be made; nil: it could, or none was to be
 	audit    *auditor
 	callers  *callers
 	quotas   quotas

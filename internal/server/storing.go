@@ -2,31 +2,44 @@ package server
 
 import (
 	"context"
+	"fmt"
 	"strings"
-	"time"
 
 	"go.uber.org/zap"
 
+	"weir/configs"
 	"weir/internal/server/state"
 	"weir/telemetry"
 	"weir/telemetry/audit"
 )
 
-// openStore opens the server's store, if there is one. lease is Config.StoreLease.
-func (s *Server) openStore(lease time.Duration) error {
+// openStore opens the server's store, if there is one, or is to be.
+func (s *Server) openStore(about *Config) error {
 	exists, err := state.Exists(s.config.Store)
-	if err != nil || !exists {
-		return err
+	if err != nil {
+		return unusual(s.config.Store, err)
 	}
 	trouble := &telemetry.LogLimiter{Every: telemetry.TroubleEvery}
-	s.store, err = state.Open(context.Background(), s.config.Store, state.Options{
-		Lease: lease, AnswerBytes: s.config.API.Idempotency.TenantBytes, ResponseBytes: s.config.API.Responses.TenantBytes,
+	options := state.Options{
+		Lease: about.StoreLease, AnswerBytes: s.config.API.Idempotency.TenantBytes, ResponseBytes: s.config.API.Responses.TenantBytes,
 		Failed: func(err error) {
 			trouble.Do(func(held int) { s.log.Error("the store failed", zap.Error(err), zap.Int("times_before", held)) })
 		},
-	})
-	if err != nil {
-		return err
+	}
+	switch {
+	case exists:
+		if s.store, err = state.Open(context.Background(), s.config.Store, options); err != nil {
+			return unusual(s.config.Store, err)
+		}
+	case about.MakesStore && s.config.Store.URL == "":
+		if s.store, err = state.Make(context.Background(), s.config.Store, options); err != nil {
+			s.noStore = err
+			s.log.Warn("there is no store: files and batches are off, and responses end with the process; --store sqlite:PATH names a place for one, "+
+				"--store off says that none is wanted", zap.Error(err))
+			return nil
+		}
+	default:
+		return nil
 	}
 	s.closing.push("store", func(context.Context) error { return state.Close(s.store) })
 	s.quotas.ledger, s.quotas.keys = s.store.Usage, s.store.Keys.List
@@ -40,6 +53,27 @@ func (s *Server) openStore(lease time.Duration) error {
 		}
 	}
 	return s.checkAudit()
+}
+
+// unusual says how a server comes to start whose store at the usual place cannot be opened. It never does so by itself: the store may have
+// keys, without which all callers would be let in.
+func unusual(c configs.Store, err error) error {
+	if c.URL != "" {
+		return err
+	}
+	return fmt.Errorf("%w; --store off starts without the store and its keys, --store sqlite:PATH with another one", err)
+}
+
+// storePlace says for people where the store is; empty: they have named it themselves, or want none.
+func (s *Server) storePlace() string {
+	address, err := state.URL(s.config.Store)
+	switch {
+	case s.noStore != nil:
+		return fmt.Sprintf("none, so no files and batches: %v", s.noStore)
+	case s.store == nil || s.config.Store.URL != "" || err != nil:
+		return ""
+	}
+	return strings.TrimPrefix(address, state.SqliteScheme)
 }
 
 // encryptClear encrypts what an earlier weir has left in clear.

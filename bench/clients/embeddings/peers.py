@@ -15,16 +15,20 @@ import argparse
 import base64
 import http.client
 import json
+import os
 import pathlib
 import random
 import re
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from statistics import median
 
 import numpy as np
+
+os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="weir-state-")  # weir serve makes its store there, not in the tester's home
 
 # Tokens of a text, from and to; texts of a call.
 CASES = [(8, 20, 1), (8, 20, 32), (16, 16, 32), (128, 128, 8), (256, 512, 1), (256, 512, 8), (512, 512, 8)]

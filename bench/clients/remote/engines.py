@@ -12,6 +12,8 @@ import argparse, collections, json, os, re, socket, subprocess, sys, tempfile, t
 
 import openai
 
+os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="weir-state-")  # weir serve makes its store there, not in the tester's home
+
 TALK = [{"role": "user", "content": "Name three rivers."}]
 TOOL = {"type": "function", "function": {"name": "get_weather", "description": "The weather of a city", "parameters": {
     "type": "object", "properties": {"city": {"type": "string", "enum": ["Paris", "Rome"]}}, "required": ["city"], "additionalProperties": False}}}

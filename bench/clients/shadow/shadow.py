@@ -10,6 +10,8 @@ of each round to the one before it. Everything is on loopback; the standard libr
 """
 import argparse, http.client, json, os, re, statistics, subprocess, tempfile, threading, time
 
+os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="weir-state-")  # weir serve makes its store there, not in the tester's home
+
 
 def call(port, method, path, body=None):
     conn = http.client.HTTPConnection("127.0.0.1", port, timeout=60)

@@ -30,6 +30,8 @@ type Server struct {
 
 // Source is a configuration that a test changes while the server runs.
 type Source struct {
+	MakesStore bool // as weir serve does where no store is named
+
 	mu       sync.Mutex
 	settings configs.Config
 	err      error
@@ -68,7 +70,7 @@ func StartFrom(t *testing.T, from *Source, change func(*configs.Config)) *Server
 	ctx, stop := context.WithCancel(t.Context())
 	s := &Server{T: t, stop: stop, done: make(chan error, 1)}
 	library, err := server.New(server.Config{
-		Settings: from.settings, Read: from.read, Build: build, LeastFetch: leastFetch, Out: &s.Out, Errs: &s.Errs,
+		Settings: from.settings, Read: from.read, Build: build, MakesStore: from.MakesStore, LeastFetch: leastFetch, Out: &s.Out, Errs: &s.Errs,
 	})
 	if err != nil {
 		stop()

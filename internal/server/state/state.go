@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"weir/configs"
@@ -62,9 +63,16 @@ func ModelsDir(c configs.Registry) (string, error) {
 	return filepath.Join(home, ".local", "share", "weir", "models"), nil
 }
 
+// errOff: there is no store, by the settings.
+var errOff = errors.New("the store is switched off (--store off): leave the setting out for the usual place, or name one: --store sqlite:PATH")
+
 // URL is the store's URL, by default that of a file in the state directory.
 func URL(c configs.Store) (string, error) {
-	if c.URL != "" {
+	switch c.URL {
+	case "":
+	case configs.StoreOff:
+		return "", errOff
+	default:
 		return c.URL, nil
 	}
 	dir, err := stateDir()
@@ -75,16 +83,16 @@ func URL(c configs.Store) (string, error) {
 }
 
 // Exists is false only for a SQLite file at its default place that has not been
-// made yet.
+// made yet, and where the store is switched off.
 func Exists(c configs.Store) (bool, error) {
 	if c.URL != "" {
-		return true, nil
+		return c.URL != configs.StoreOff, nil
 	}
 	dir, err := stateDir()
 	if err == nil {
 		_, err = os.Stat(filepath.Join(dir, storeFile))
 	}
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errNoHome) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, errNoHome) {
 		return false, nil
 	}
 	return err == nil, err
@@ -99,6 +107,29 @@ func Open(ctx context.Context, c configs.Store, options Options) (*Store, error)
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
 	return p.open(ctx, options)
+}
+
+// Make opens the store at its default place, where there was none yet. It makes none on a network file system, where a SQLite file that
+// several machines open is damaged.
+func Make(ctx context.Context, c configs.Store, options Options) (*Store, error) {
+	dir, err := stateDir()
+	if err != nil {
+		return nil, err
+	}
+	if err := makeStateDir(dir); err != nil {
+		return nil, err
+	}
+	if kind := networkFileSystem(dir); kind != "" {
+		return nil, fmt.Errorf("%s is on a network file system (%s), where a SQLite file does not belong", dir, kind)
+	}
+	return Open(ctx, c, options)
+}
+
+func makeStateDir(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("make the state directory: %w", err)
+	}
+	return nil
 }
 
 // Restore puts a backup where the store is, and notes its audit log's head.
@@ -128,8 +159,8 @@ func placeOf(c configs.Store, options Options) (p place, err error) {
 		return p, err
 	}
 	if c.URL == "" {
-		if err := os.MkdirAll(filepath.Dir(strings.TrimPrefix(p.url, SqliteScheme)), 0o700); err != nil {
-			return p, fmt.Errorf("make the state directory: %w; set --store sqlite:PATH", err)
+		if err := makeStateDir(filepath.Dir(strings.TrimPrefix(p.url, SqliteScheme))); err != nil {
+			return p, fmt.Errorf("%w; set --store sqlite:PATH", err)
 		}
 	}
 	pepper, err := Pepper(c)
