@@ -12,8 +12,11 @@ import (
 // database is an open SQLite file or PostgreSQL database.
 type database struct {
 	Write, Read *sql.DB // the same pool with PostgreSQL
-	dialect     *dialect
-	ahead       time.Duration // Options.ClockAhead
+	// brief writes what is worth nothing after a power cut, such as leases: a SQLite file is not synced for it, so that a server without
+	// requests leaves the disk alone.
+	brief   *sql.DB
+	dialect *dialect
+	ahead   time.Duration // Options.ClockAhead
 }
 
 // dialect is what differs between the databases beyond the driver.
@@ -63,7 +66,7 @@ func (d *database) connect(ctx context.Context, t target) error {
 
 func (d *database) closePools() error {
 	var errs []error
-	for _, db := range []*sql.DB{d.Read, d.Write} { // the last connection to close empties SQLite's log
+	for _, db := range []*sql.DB{d.Read, d.brief, d.Write} { // the last connection to close empties SQLite's log
 		if db != nil {
 			errs = append(errs, db.Close()) // twice, with PostgreSQL, is once
 		}

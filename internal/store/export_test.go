@@ -27,6 +27,8 @@ func NewMigration(version int, name, text string) Migration { return Migration{v
 
 func (d *dialect) Folder() string { return d.folder }
 
+func (d *database) Brief() *sql.DB { return d.brief }
+
 func (d *database) Dialect() *dialect { return d.dialect }
 
 func (s *DB) Migrate(ctx context.Context, steps []migration) error { return s.migrate(ctx, steps) }

@@ -40,7 +40,7 @@ func (s *DB) Renew(ctx context.Context) error {
 }
 
 func (s *DB) renewLease(ctx context.Context) error {
-	_, err := s.Write.ExecContext(ctx, s.SQL(`INSERT INTO weir_owners (id, expires, claims) VALUES ($1, NOW + $2, NOW + $3)
+	_, err := s.brief.ExecContext(ctx, s.SQL(`INSERT INTO weir_owners (id, expires, claims) VALUES ($1, NOW + $2, NOW + $3)
 		ON CONFLICT (id) DO UPDATE SET expires = excluded.expires, claims = excluded.claims`),
 		s.owner, s.options.Lease.Microseconds(), (s.options.Lease / claimShare).Microseconds())
 	return err

@@ -24,6 +24,12 @@ const (
 	postgresConnections = 8
 )
 
+// How a commit reaches the disk of a SQLite file: at once, or with the next one that does.
+const (
+	synced   = "FULL"
+	unsynced = "NORMAL"
+)
+
 // openSQLite opens the file, and makes it where there is none.
 func (d *database) openSQLite(ctx context.Context, t target) error {
 	err := makePrivate(t.path)
@@ -31,11 +37,15 @@ func (d *database) openSQLite(ctx context.Context, t target) error {
 		return err
 	}
 	d.dialect = sqliteDialect
-	if d.Write, err = sql.Open("sqlite", t.dsn(true)); err != nil {
+	if d.Write, err = sql.Open("sqlite", t.dsn(true, synced)); err != nil {
 		return err
 	}
 	d.Write.SetMaxOpenConns(1)
-	if d.Read, err = sql.Open("sqlite", t.dsn(false)); err != nil {
+	if d.brief, err = sql.Open("sqlite", t.dsn(true, unsynced)); err != nil {
+		return err
+	}
+	d.brief.SetMaxOpenConns(1)
+	if d.Read, err = sql.Open("sqlite", t.dsn(false, synced)); err != nil {
 		return err
 	}
 	d.Read.SetMaxOpenConns(readers)
@@ -88,5 +98,5 @@ func (d *database) openPostgres(config *pgx.ConnConfig) {
 	d.Write.SetMaxOpenConns(postgresConnections)
 	d.Write.SetMaxIdleConns(postgresConnections)
 	d.Write.SetConnMaxIdleTime(5 * time.Minute)
-	d.Read = d.Write
+	d.Read, d.brief = d.Write, d.Write
 }

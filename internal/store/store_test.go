@@ -38,6 +38,10 @@ func TestFileIsPrivateAndItsSettingsHold(t *testing.T) {
 			}
 		}
 	}
+	var got string
+	if err := s.Brief().QueryRow("PRAGMA synchronous").Scan(&got); err != nil || got != "1" {
+		t.Errorf("leases are written with synchronous %s, so that a server without requests syncs the disk each second: %v", got, err)
+	}
 	if _, err := s.Read.Exec(`DELETE FROM weir_keys`); err == nil {
 		t.Error("a reader writes")
 	}

@@ -97,10 +97,10 @@ func withoutURL(err error, u *url.URL) string {
 // dsn names the file for the driver: writers begin with the write lock, so that no
 // transaction has to be given up when it turns from reading to writing, and every
 // commit is synced. Readers cannot write.
-func (t target) dsn(writer bool) string {
+func (t target) dsn(writer bool, synchronous string) string {
 	settings := url.Values{
 		"_busy_timeout": {strconv.FormatInt(busyTimeout.Milliseconds(), 10)},
-		"_synchronous":  {"FULL"},
+		"_synchronous":  {synchronous},
 		"_foreign_keys": {"on"},
 		"_dqs":          {"false"},
 		"_defensive":    {"true"},

@@ -47,7 +47,7 @@ func TestURLs(t *testing.T) {
 // A file's name reaches SQLite as it is, whatever characters are in it.
 func TestFileNamesAreKept(t *testing.T) {
 	for _, path := range []string{"weir.db", "/a b/ü%20&=+;.db", "./x:y", "a//b"} {
-		u, err := url.Parse(target{path: path}.dsn(true))
+		u, err := url.Parse(target{path: path}.dsn(true, synced))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -79,7 +79,7 @@ func FuzzTarget(f *testing.F) {
 			t.Errorf("%q is %+v", text, got)
 		}
 		if got.path != "" {
-			if _, err := url.Parse(got.dsn(false)); err != nil || "sqlite:"+got.path != text {
+			if _, err := url.Parse(got.dsn(false, synced)); err != nil || "sqlite:"+got.path != text {
 				t.Errorf("%q: %v", text, err)
 			}
 		}
