@@ -33,7 +33,7 @@ var table = []folder{
 		"api/admin", "api/edge", "api/openai/generation", "api/openai/models", "api/tenant", "internal/inference", "internal/server/state", "internal/tensor",
 		"router", "router/deployment", "router/rollout", "telemetry", "telemetry/slo",
 	}, third: []string{zap}},
-	{path: "internal/server/servertest", own: []string{"api/admin", "api/tenant", "configs", "engine/gguf", "internal", "router/rollout", "telemetry"}},
+	{path: "internal/server/servertest", own: []string{"api/admin", "api/tenant", "configs", "engine/gguf", "internal", "router/fleet", "router/rollout", "telemetry"}},
 	{path: "internal/server/state", own: []string{"api/batch", "api/tenant", "configs", "internal/envelope", "internal/store", "telemetry/audit"}},
 	// What the database's tables hold, by subject, with the types of those that use it.
 	{path: "internal/store/answers", own: []string{"api/conversation", "api/replay", "internal/envelope", "internal/store", "telemetry/transcript"}},

@@ -70,7 +70,7 @@ func TestARolloutOfTheConfigurationsChoiceIsKilled(t *testing.T) {
 			if got := shares(); fmt.Sprint(got) != fmt.Sprint(want) {
 				t.Errorf("after three kills %v, before %v", got, want)
 			}
-			goesOn(p, rollout.Running)
+			p.AwaitLastRollout(rollout.Running)
 		})
 	}
 }

@@ -392,10 +392,10 @@ func TestTwoOfThreeRoutersAreKilled(t *testing.T) {
 func TestARouterChecksBeforeItMoves(t *testing.T) {
 	bad, fine := new(atomic.Bool), new(atomic.Bool)
 	bad.Store(true)
-	stable, wrong := answering(t, fine, 0), answering(t, bad, http.StatusBadRequest)
+	stable, wrong := servertest.Upstream(t, fine, 0), servertest.Upstream(t, bad, http.StatusBadRequest)
 	s := servertest.Start(t, func(c *configs.Config) {
 		c.Store.URL = "sqlite:" + t.TempDir() + "/weir.db"
-		c.Models = []configs.ServedModel{chatVersion("1", stable.URL, "m"), chatVersion("2", wrong.URL, "m")}
+		c.Models = []configs.ServedModel{servertest.ChatVersion("1", stable.URL, "m"), servertest.ChatVersion("2", wrong.URL, "m")}
 		c.Models[1].Load = configs.LoadNever
 	})
 	s.AwaitVersion("1")

@@ -2,8 +2,6 @@ package server_test
 
 import (
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -12,42 +10,9 @@ import (
 
 	"weir/api/admin"
 	"weir/configs"
-	"weir/internal/defaultmodel"
 	"weir/internal/reference"
 	"weir/internal/server/servertest"
 )
-
-// modelFile writes the built-in model with some bytes of its last tensors changed: few give
-// another version that answers as well, many one that writes garbage.
-func modelFile(t *testing.T, name string, changed int) string {
-	t.Helper()
-	data := defaultmodel.GGUF()
-	if changed == 1 {
-		data[len(data)-1] ^= 1
-	} else {
-		for i := range changed {
-			data[len(data)-1-i*3] ^= 0x55
-		}
-	}
-	path := filepath.Join(t.TempDir(), name+".gguf")
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
-// records are the models of a configuration.
-func records(models ...configs.ServedModel) func(*configs.Config) {
-	return func(c *configs.Config) { c.Models = models }
-}
-
-func record(name, path string, change func(*configs.ServedModel)) configs.ServedModel {
-	m := configs.NewServedModel(name, path)
-	if change != nil {
-		change(&m)
-	}
-	return m
-}
 
 func lazily(m *configs.ServedModel) { m.Load = configs.LoadLazily }
 
@@ -59,9 +24,9 @@ func TestSeveralModels(t *testing.T) {
 	s := servertest.Start(t, func(c *configs.Config) {
 		c.Engine.KVMemoryBytes = 0
 		c.Models = []configs.ServedModel{
-			record("chat", configs.BuiltinPath, func(m *configs.ServedModel) { m.Aliases, m.Version = []string{"gpt-4o-mini"}, "1" }),
-			record("other", modelFile(t, "other", 1), func(m *configs.ServedModel) { lazily(m); m.IdleUnload = 2 * time.Second }),
-			record("vectors", encoder, lazily),
+			servertest.Record("chat", configs.BuiltinPath, func(m *configs.ServedModel) { m.Aliases, m.Version = []string{"gpt-4o-mini"}, "1" }),
+			servertest.Record("other", servertest.ChangedFile(t, "other", 1), func(m *configs.ServedModel) { lazily(m); m.IdleUnload = 2 * time.Second }),
+			servertest.Record("vectors", encoder, lazily),
 		}
 	})
 	if _, body := s.Get(s.API + "/v1/models"); !strings.Contains(body, `"state":"absent"`) || !strings.Contains(body, `"kind":"embedding"`) {
@@ -136,8 +101,8 @@ func TestMemoryOfModels(t *testing.T) {
 	c := configs.Default()
 	c.Model.MemoryBytes = 8 << 20
 	c.Models = []configs.ServedModel{
-		record("a", configs.BuiltinPath, nil),
-		record("b", configs.BuiltinPath, func(m *configs.ServedModel) {
+		servertest.Record("a", configs.BuiltinPath, nil),
+		servertest.Record("b", configs.BuiltinPath, func(m *configs.ServedModel) {
 			m.Settings = []configs.ModelSetting{{Key: "engine.kv_cache_memory_bytes", Value: "64MiB"}}
 		}),
 	}
@@ -156,15 +121,15 @@ func TestMemoryOfModels(t *testing.T) {
 func TestSwitchUnderStreams(t *testing.T) {
 	reference.Slow(t)
 	from := &servertest.Source{}
-	good, other, garbage := configs.BuiltinPath, modelFile(t, "other", 1), modelFile(t, "garbage", 200_000)
+	good, other, garbage := configs.BuiltinPath, servertest.ChangedFile(t, "other", 1), servertest.ChangedFile(t, "garbage", 200_000)
 	check := configs.ModelCheck{Prompt: "Hello"}
 	chat := func(path string) configs.ServedModel {
-		return record("chat", path, func(m *configs.ServedModel) { m.Check = check })
+		return servertest.Record("chat", path, func(m *configs.ServedModel) { m.Check = check })
 	}
-	s := servertest.StartFrom(t, from, records(chat(good)))
+	s := servertest.StartFrom(t, from, servertest.Records(chat(good)))
 	_, want, _ := s.Said("chat")
 	check.Answer = want
-	from.Change(records(chat(good)), nil)
+	from.Change(servertest.Records(chat(good)), nil)
 	if status, body := s.Reload(); status != http.StatusOK {
 		t.Fatalf("%d %s", status, body)
 	}
@@ -194,12 +159,12 @@ func TestSwitchUnderStreams(t *testing.T) {
 		}
 	}
 	waitFor(10)
-	from.Change(records(chat(garbage)), nil)
+	from.Change(servertest.Records(chat(garbage)), nil)
 	if status, body := s.Reload(); status == http.StatusOK || !strings.Contains(body, "the file is damaged") {
 		t.Errorf("a damaged version: %d %s", status, body)
 	}
 	check.Answer = "No answer of this model"
-	from.Change(records(chat(other)), nil)
+	from.Change(servertest.Records(chat(other)), nil)
 	if status, body := s.Reload(); status == http.StatusOK || !strings.Contains(body, "the check wants") {
 		t.Errorf("a version that fails its check: %d %s", status, body)
 	}
@@ -209,7 +174,7 @@ func TestSwitchUnderStreams(t *testing.T) {
 	}
 	for range 3 {
 		for _, path := range []string{other, good} {
-			from.Change(records(chat(path)), nil)
+			from.Change(servertest.Records(chat(path)), nil)
 			if status, body := s.Reload(); status != http.StatusOK {
 				t.Fatalf("%d %s", status, body)
 			}

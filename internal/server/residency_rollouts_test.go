@@ -25,7 +25,7 @@ func TestResidencyTakesNoRolloutBack(t *testing.T) {
 	reference.Slow(t)
 	t.Parallel() // most of it is waiting
 	home := servertest.Start(t, nil)
-	near := answering(t, new(atomic.Bool), 0)
+	near := servertest.Upstream(t, new(atomic.Bool), 0)
 	far, strayed, _ := abroad(t, near.URL)
 	down := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }))
 	t.Cleanup(down.Close)

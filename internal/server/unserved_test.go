@@ -31,8 +31,8 @@ func TestAnAPIThatTheServersDoNotHave(t *testing.T) {
 		t.Cleanup(s.Close)
 		return s.URL
 	}
-	one, two := chatVersion("1", vllm(), "m"), vllm()
-	one.Replicas = append(one.Replicas, chatVersion("1", two, "m").Replicas...)
+	one, two := servertest.ChatVersion("1", vllm(), "m"), vllm()
+	one.Replicas = append(one.Replicas, servertest.ChatVersion("1", two, "m").Replicas...)
 	s := servertest.Start(t, func(c *configs.Config) { c.Models = []configs.ServedModel{one} })
 	for path, body := range map[string]string{
 		"/v1/embeddings": `{"model": "chat", "input": "a river"}`,

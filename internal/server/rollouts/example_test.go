@@ -13,22 +13,22 @@ import (
 	"weir/telemetry/slo"
 )
 
-// fleet has two versions of the model chat, which are always ready.
-type fleet struct {
+// pair has two versions of the model chat, which are always ready.
+type pair struct {
 	rollouts.Models
 
 	answers string
 }
 
-func (f *fleet) Answers(string) (string, bool)                                    { return f.answers, true }
-func (f *fleet) IsClassic(string) bool                                            { return false }
-func (f *fleet) Keep(context.Context, string, string) (func(), error)             { return func() {}, nil }
-func (f *fleet) Give(_, label, _ string) error                                    { f.answers = label; return nil }
-func (f *fleet) Owns(context.Context, string) error                               { return nil }
-func (f *fleet) Moved(*rollout.Transition) error                                  { return nil }
-func (f *fleet) Announce(context.Context) error                                   { return nil }
-func (f *fleet) Add(context.Context, string, string, string, state.Details) error { return nil }
-func (f *fleet) Failed(context.Context, string, string, string, state.Details, error) {
+func (f *pair) Answers(string) (string, bool)                                    { return f.answers, true }
+func (f *pair) IsClassic(string) bool                                            { return false }
+func (f *pair) Keep(context.Context, string, string) (func(), error)             { return func() {}, nil }
+func (f *pair) Give(_, label, _ string) error                                    { f.answers = label; return nil }
+func (f *pair) Owns(context.Context, string) error                               { return nil }
+func (f *pair) Moved(*rollout.Transition) error                                  { return nil }
+func (f *pair) Announce(context.Context) error                                   { return nil }
+func (f *pair) Add(context.Context, string, string, string, state.Details) error { return nil }
+func (f *pair) Failed(context.Context, string, string, string, state.Details, error) {
 }
 
 // A version gets a part of the requests, until an operator has seen enough of it.
@@ -37,7 +37,7 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	chat := &fleet{answers: "1"}
+	chat := &pair{answers: "1"}
 	r, err := rollouts.New(rollouts.Options{
 		Log: zap.NewNop(), Metrics: metrics, Models: chat, Audit: chat, Deployments: chat,
 		Instance: func() string { return "127.0.0.1:8000" }, Objectives: func() *slo.Objectives { return &slo.Objectives{} },

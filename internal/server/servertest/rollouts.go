@@ -164,3 +164,16 @@ func (s *Server) Talk(n int) (arm, version string) {
 	}
 	return r.Header.Get("X-Weir-Arm"), r.Header.Get("X-Weir-Version")
 }
+
+// AwaitLastRollout waits until the last rollout that a server knows is in a state.
+func (p *Process) AwaitLastRollout(want rollout.State) {
+	p.T.Helper()
+	var last []rollout.Status
+	for end := time.Now().Add(Patience); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		last = p.Rollouts()
+		if n := len(last); n > 0 && (last[n-1].State == want || last[0].State == want) {
+			return
+		}
+	}
+	p.T.Fatalf("no rollout is %s: %+v", want, last)
+}

@@ -1,4 +1,4 @@
-package server_test
+package rollouts_test
 
 import (
 	"context"
@@ -49,36 +49,6 @@ func TestGarbageOfThisProcessDoesNotTakeOver(t *testing.T) {
 	})
 }
 
-// embedding is an upstream that gives each text a vector.
-func embedding(t *testing.T, vector func(text string) []float64) *httptest.Server {
-	t.Helper()
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var asked struct{ Input []string }
-		body, _ := io.ReadAll(r.Body)
-		w.Header().Set("Content-Type", "application/json")
-		switch _ = json.Unmarshal(body, &asked); {
-		case r.Method == http.MethodGet:
-			_, _ = io.WriteString(w, `{"object":"list","data":[{"id":"m","object":"model"}]}`)
-			return
-		case !strings.HasSuffix(r.URL.Path, "/embeddings"):
-			w.WriteHeader(http.StatusBadRequest)
-			_, _ = io.WriteString(w, `{"error":{"message":"this model gives vectors"}}`)
-			return
-		}
-		type one struct {
-			Index     int       `json:"index"`
-			Embedding []float64 `json:"embedding"`
-		}
-		var list []one
-		for i, text := range asked.Input {
-			list = append(list, one{i, vector(text)})
-		}
-		_ = json.NewEncoder(w).Encode(map[string]any{"object": "list", "model": "m", "data": list, "usage": map[string]int{"prompt_tokens": 9, "total_tokens": 9}})
-	}))
-	t.Cleanup(s.Close)
-	return s
-}
-
 const vectorWidth = 64
 
 // bagOfWords is a vector that texts with the same words have alike, otherwise for each seed.
@@ -106,7 +76,7 @@ func TestGarbageVectorsDoNotTakeOver(t *testing.T) {
 	short := func(text string) []float64 { return bagOfWords(3)(text)[:vectorWidth/2] }
 	var models []configs.ServedModel
 	for i, vector := range []func(string) []float64{bagOfWords(1), alike, random, zeros, short, bagOfWords(2)} {
-		m := chatVersion(fmt.Sprint(i+1), embedding(t, vector).URL, "m")
+		m := servertest.ChatVersion(fmt.Sprint(i+1), servertest.EmbeddingUpstream(t, vector).URL, "m")
 		if i > 0 {
 			m.Load = configs.LoadNever
 		}
@@ -179,7 +149,7 @@ func TestAChecksProgressAndItsEnd(t *testing.T) {
 	stable, candidate := newPausing(t), newPausing(t)
 	s := servertest.Start(t, func(c *configs.Config) {
 		c.Store.URL = "sqlite:" + t.TempDir() + "/weir.db"
-		one, two := chatVersion("1", stable.URL, "m"), chatVersion("2", candidate.URL, "m")
+		one, two := servertest.ChatVersion("1", stable.URL, "m"), servertest.ChatVersion("2", candidate.URL, "m")
 		two.Load = configs.LoadNever
 		c.Models = []configs.ServedModel{one, two}
 	})

@@ -1,4 +1,4 @@
-package server_test
+package rollouts_test
 
 import (
 	"net/http"

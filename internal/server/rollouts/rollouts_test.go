@@ -1,4 +1,4 @@
-package server_test
+package rollouts_test
 
 import (
 	"encoding/json"
@@ -30,8 +30,8 @@ func TestRolloutOfALanguageModel(t *testing.T) {
 	configure := func(c *configs.Config) {
 		c.Store.URL = "sqlite:" + filepath.Join(folder, "weir.db")
 		c.Models = []configs.ServedModel{
-			record("chat", configs.BuiltinPath, func(m *configs.ServedModel) { m.Version = "1" }),
-			record("chat", modelFile(t, "other", 1), func(m *configs.ServedModel) { m.Version, m.Load = "2", configs.LoadNever }),
+			servertest.Record("chat", configs.BuiltinPath, func(m *configs.ServedModel) { m.Version = "1" }),
+			servertest.Record("chat", servertest.ChangedFile(t, "other", 1), func(m *configs.ServedModel) { m.Version, m.Load = "2", configs.LoadNever }),
 		}
 	}
 	s := servertest.Start(t, configure)
@@ -127,10 +127,10 @@ func garbledModel(t *testing.T) string {
 func TestBadVersionsAreRolledBack(t *testing.T) {
 	reference.Slow(t)
 	t.Parallel() // most of it is waiting
-	s := servertest.Start(t, records(
-		record("chat", configs.BuiltinPath, func(m *configs.ServedModel) { m.Version = "1" }),
-		record("chat", garbledModel(t), func(m *configs.ServedModel) { m.Version, m.Load = "garbled", configs.LoadNever }),
-		record("chat", configs.BuiltinPath, func(m *configs.ServedModel) {
+	s := servertest.Start(t, servertest.Records(
+		servertest.Record("chat", configs.BuiltinPath, func(m *configs.ServedModel) { m.Version = "1" }),
+		servertest.Record("chat", garbledModel(t), func(m *configs.ServedModel) { m.Version, m.Load = "garbled", configs.LoadNever }),
+		servertest.Record("chat", configs.BuiltinPath, func(m *configs.ServedModel) {
 			m.Version, m.Load = "refusing", configs.LoadNever
 			m.Settings = []configs.ModelSetting{{Key: "scheduler.max_num_seqs", Value: "1"}, {Key: "scheduler.max_num_queued_reqs", Value: "1"}}
 		}),

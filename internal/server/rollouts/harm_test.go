@@ -1,4 +1,4 @@
-package server_test
+package rollouts_test
 
 import (
 	"database/sql"
@@ -22,64 +22,20 @@ import (
 	"weir/scheduler/quota"
 )
 
-// Instead of a status: the upstream breaks connections off, or its streams after their first event.
-const (
-	cutOff = iota + 1
-	cutStream
-)
-
-// answering is an upstream that answers each request for a chat with a status, once it is bad.
-func answering(t *testing.T, bad *atomic.Bool, status int) *httptest.Server {
-	t.Helper()
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		body, _ := io.ReadAll(r.Body)
-		switch {
-		case r.Method != http.MethodPost:
-			_, _ = io.WriteString(w, `{"object":"list","data":[{"id":"m","object":"model"}]}`)
-		case bad.Load() && status == cutOff:
-			panic(http.ErrAbortHandler)
-		case bad.Load() && status == cutStream:
-			w.Header().Set("Content-Type", "text/event-stream")
-			_, _ = io.WriteString(w, "data: {\"id\":\"a\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"It is\"},\"finish_reason\":null}]}\n\n")
-			_ = http.NewResponseController(w).Flush()
-			panic(http.ErrAbortHandler)
-		case bad.Load():
-			w.WriteHeader(status)
-			_, _ = io.WriteString(w, `{"error":{"message":"no chat template","code":"wrong"}}`)
-		case strings.Contains(string(body), `"stream":true`):
-			w.Header().Set("Content-Type", "text/event-stream")
-			for _, delta := range []string{`{"role":"assistant","content":"It is fine today."}`, `{}`} {
-				finish := "null"
-				if delta == "{}" {
-					finish = `"stop"`
-				}
-				fmt.Fprintf(w, "data: {\"id\":\"a\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":%s,\"finish_reason\":%s}]}\n\n", delta, finish)
-			}
-			_, _ = io.WriteString(w, "data: {\"id\":\"a\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":\"m\",\"choices\":[],\"usage\":{\"prompt_tokens\":5,\"completion_tokens\":4,\"total_tokens\":9}}\n\ndata: [DONE]\n\n")
-		default:
-			_, _ = io.WriteString(w, `{"id":"a","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"It is fine today."},
-				"finish_reason":"stop"}],"usage":{"prompt_tokens":5,"completion_tokens":4,"total_tokens":9}}`)
-		}
-	}))
-	t.Cleanup(s.Close)
-	return s
-}
-
 // A candidate that turns bad once it has users, in whichever way, is taken back, and no user gets an error: the stable version answers what it
 // fails, whole answers and streams, and only its answer is billed.
 func TestUsersOfABadCandidateAreSpared(t *testing.T) {
 	reference.Slow(t)
 	t.Parallel() // most of it is waiting
 	fine := new(atomic.Bool)
-	stable := answering(t, fine, 0)
-	for _, status := range []int{http.StatusBadRequest, http.StatusNotFound, http.StatusRequestEntityTooLarge, http.StatusTooManyRequests, http.StatusInternalServerError, cutOff} {
+	stable := servertest.Upstream(t, fine, 0)
+	for _, status := range []int{http.StatusBadRequest, http.StatusNotFound, http.StatusRequestEntityTooLarge, http.StatusTooManyRequests, http.StatusInternalServerError, servertest.CutOff} {
 		bad := new(atomic.Bool)
-		candidate := answering(t, bad, status)
+		candidate := servertest.Upstream(t, bad, status)
 		path := filepath.Join(t.TempDir(), "weir.db")
 		s := servertest.Start(t, func(c *configs.Config) {
 			c.Store.URL = "sqlite:" + path
-			c.Models = []configs.ServedModel{chatVersion("1", stable.URL, "m"), chatVersion("bad", candidate.URL, "m")}
+			c.Models = []configs.ServedModel{servertest.ChatVersion("1", stable.URL, "m"), servertest.ChatVersion("bad", candidate.URL, "m")}
 			c.Models[1].Load = configs.LoadNever
 		})
 		s.AwaitVersion("1")
@@ -131,14 +87,14 @@ func TestUsersOfABadCandidateAreSpared(t *testing.T) {
 func TestUsersOfBadVectorsAreSpared(t *testing.T) {
 	reference.Slow(t)
 	t.Parallel() // most of it is waiting
-	stable := embedding(t, bagOfWords(1))
-	for _, status := range []int{http.StatusBadRequest, http.StatusTooManyRequests, http.StatusInternalServerError, cutOff, http.StatusOK} {
+	stable := servertest.EmbeddingUpstream(t, bagOfWords(1))
+	for _, status := range []int{http.StatusBadRequest, http.StatusTooManyRequests, http.StatusInternalServerError, servertest.CutOff, http.StatusOK} {
 		bad := new(atomic.Bool)
 		candidate := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			switch {
 			case !bad.Load() || r.Method != http.MethodPost:
 				stable.Config.Handler.ServeHTTP(w, r)
-			case status == cutOff:
+			case status == servertest.CutOff:
 				panic(http.ErrAbortHandler)
 			case status == http.StatusOK:
 				_, _ = io.WriteString(w, `{"object":"list","model":"m"}`) // and no vectors
@@ -151,7 +107,7 @@ func TestUsersOfBadVectorsAreSpared(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "weir.db")
 		s := servertest.Start(t, func(c *configs.Config) {
 			c.Store.URL = "sqlite:" + path
-			c.Models = []configs.ServedModel{chatVersion("1", stable.URL, "m"), chatVersion("bad", candidate.URL, "m")}
+			c.Models = []configs.ServedModel{servertest.ChatVersion("1", stable.URL, "m"), servertest.ChatVersion("bad", candidate.URL, "m")}
 			c.Models[1].Load = configs.LoadNever
 		})
 		var asked atomic.Int64
@@ -224,11 +180,11 @@ func TestBadCandidatesHarmNoUsers(t *testing.T) {
 	reference.Slow(t)
 	t.Parallel() // most of it is waiting
 	fine := new(atomic.Bool)
-	stable := answering(t, fine, 0)
-	garbage := servertest.Start(t, records(record("garbled", garbledModel(t), nil)))
-	local := servertest.Start(t, records(
-		record("chat", configs.BuiltinPath, func(m *configs.ServedModel) { m.Version = "1" }),
-		record("chat", garbledModel(t), func(m *configs.ServedModel) { m.Version, m.Load = "garbled", configs.LoadNever }),
+	stable := servertest.Upstream(t, fine, 0)
+	garbage := servertest.Start(t, servertest.Records(servertest.Record("garbled", garbledModel(t), nil)))
+	local := servertest.Start(t, servertest.Records(
+		servertest.Record("chat", configs.BuiltinPath, func(m *configs.ServedModel) { m.Version = "1" }),
+		servertest.Record("chat", garbledModel(t), func(m *configs.ServedModel) { m.Version, m.Load = "garbled", configs.LoadNever }),
 	))
 	for _, c := range []struct{ name, code string }{{"garbled", "candidate_failed_check"}} {
 		begun := time.Now()
@@ -241,10 +197,10 @@ func TestBadCandidatesHarmNoUsers(t *testing.T) {
 	for status, name := range map[int]string{http.StatusBadRequest: "400", http.StatusTooManyRequests: "429"} {
 		bad := new(atomic.Bool)
 		bad.Store(true)
-		candidate := answering(t, bad, status)
+		candidate := servertest.Upstream(t, bad, status)
 		s := servertest.Start(t, func(c *configs.Config) {
 			c.Models = []configs.ServedModel{
-				chatVersion("1", stable.URL, "m"), chatVersion("bad", candidate.URL, "m"), chatVersion("garbled", garbage.API, "garbled"),
+				servertest.ChatVersion("1", stable.URL, "m"), servertest.ChatVersion("bad", candidate.URL, "m"), servertest.ChatVersion("garbled", garbage.API, "garbled"),
 			}
 			c.Models[1].Load, c.Models[2].Load = configs.LoadNever, configs.LoadNever
 		})
@@ -284,8 +240,8 @@ func TestBadCandidatesHarmNoUsers(t *testing.T) {
 func TestPriceOfAVersion(t *testing.T) {
 	s := servertest.Start(t, func(c *configs.Config) {
 		c.Models = []configs.ServedModel{
-			record("chat", configs.BuiltinPath, func(m *configs.ServedModel) { m.Version = "1" }),
-			record("chat", configs.BuiltinPath, func(m *configs.ServedModel) { m.Version, m.Load = "2", configs.LoadNever }),
+			servertest.Record("chat", configs.BuiltinPath, func(m *configs.ServedModel) { m.Version = "1" }),
+			servertest.Record("chat", configs.BuiltinPath, func(m *configs.ServedModel) { m.Version, m.Load = "2", configs.LoadNever }),
 		}
 		c.Prices = map[string]quota.Price{"chat": {Input: 1e6, Output: 2e6}, "chat@2": {Input: 2e6, Output: 4e6}}
 	})
@@ -305,9 +261,9 @@ func TestPriceOfAVersion(t *testing.T) {
 // What is told of answers counts for the arm that gave them, by the id in the body or in the header; a candidate whose users are
 // unhappy is taken back.
 func TestOutcomesOverHTTP(t *testing.T) {
-	s := servertest.Start(t, records(
-		record("chat", configs.BuiltinPath, func(m *configs.ServedModel) { m.Version = "1" }),
-		record("chat", configs.BuiltinPath, func(m *configs.ServedModel) { m.Version, m.Load = "2", configs.LoadNever }),
+	s := servertest.Start(t, servertest.Records(
+		servertest.Record("chat", configs.BuiltinPath, func(m *configs.ServedModel) { m.Version = "1" }),
+		servertest.Record("chat", configs.BuiltinPath, func(m *configs.ServedModel) { m.Version, m.Load = "2", configs.LoadNever }),
 	))
 	status, _, text := s.Rollout("", `{"model": "chat", "candidate": "2", "gates": {"ttft_ratio": -1, "itl_ratio": -1, "p99_ratio": -1, "compute_ratio": -1},
 		"steps": [{"percent": 50, "min_requests": 1000000, "min_time": "10m"}]}`)
@@ -405,7 +361,7 @@ models:
 		awaitKept(t, filepath.Join(folder, "weir.db"), step)
 		p.Kill()
 		p = run() // on another port: it cannot know that it takes the dead one's place, and waits for its lease
-		goesOn(p, rollout.Running)
+		p.AwaitLastRollout(rollout.Running)
 		after := p.Rollouts()[0]
 		seen := func(st rollout.Status) int { return st.Arms[0].Requests + st.Arms[1].Requests + st.Copies }
 		t.Logf("killed in step %d of %d: %d seen before, %d after", step, len(before.Plan.Steps), seen(before), seen(after))
@@ -455,8 +411,8 @@ func TestRollbackEndsARollout(t *testing.T) {
 	s := servertest.Start(t, func(c *configs.Config) {
 		c.Store.URL = "sqlite:" + filepath.Join(folder, "weir.db")
 		c.Models = []configs.ServedModel{
-			record("chat", configs.BuiltinPath, func(m *configs.ServedModel) { m.Version = "1" }),
-			record("chat", configs.BuiltinPath, func(m *configs.ServedModel) { m.Version, m.Load = "2", configs.LoadNever }),
+			servertest.Record("chat", configs.BuiltinPath, func(m *configs.ServedModel) { m.Version = "1" }),
+			servertest.Record("chat", configs.BuiltinPath, func(m *configs.ServedModel) { m.Version, m.Load = "2", configs.LoadNever }),
 		}
 	})
 	if status, _, text := s.Rollout("", `{"model": "chat", "candidate": "2", "unchecked": true, "steps": [{"percent": 50, "min_requests": 1000000, "min_time": "10m"}]}`); status != http.StatusOK {

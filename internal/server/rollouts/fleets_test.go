@@ -1,4 +1,4 @@
-package server_test
+package rollouts_test
 
 import (
 	"encoding/json"
@@ -23,25 +23,17 @@ import (
 	"weir/router/rollout"
 )
 
-// chatVersion is a version of the model chat that the server at a URL computes.
-func chatVersion(version, url, model string) configs.ServedModel {
-	m := configs.NewServedModel("chat", "")
-	m.Version, m.Policy = version, "least_load"
-	m.Replicas = []fleet.Source{{URL: url + "/v1", Model: model}}
-	return m
-}
-
 // A version that other servers compute is promoted through copies and shares, and one that writes garbage is taken
 // back before a client gets it. The name stays where a rollout or an operator has moved it, also through a reload.
 func TestRolloutsBetweenFleets(t *testing.T) {
 	if testing.Short() {
 		t.Skip("steps of a rollout take seconds")
 	}
-	one, two := servertest.Start(t, nil), servertest.Start(t, records(record("other", modelFile(t, "other", 1), nil)))
-	bad := servertest.Start(t, records(record("garbled", garbledModel(t), nil)))
+	one, two := servertest.Start(t, nil), servertest.Start(t, servertest.Records(servertest.Record("other", servertest.ChangedFile(t, "other", 1), nil)))
+	bad := servertest.Start(t, servertest.Records(servertest.Record("garbled", garbledModel(t), nil)))
 	var from servertest.Source
 	s := servertest.StartFrom(t, &from, func(c *configs.Config) {
-		c.Models = []configs.ServedModel{chatVersion("1", one.API, configs.EmbeddedName), chatVersion("2", two.API, "other"), chatVersion("bad", bad.API, "garbled")}
+		c.Models = []configs.ServedModel{servertest.ChatVersion("1", one.API, configs.EmbeddedName), servertest.ChatVersion("2", two.API, "other"), servertest.ChatVersion("bad", bad.API, "garbled")}
 		c.Models[1].Load, c.Models[2].Load = configs.LoadNever, configs.LoadNever
 	})
 	if arm, version := s.Talk(1); arm != "" || version != "1" {
@@ -129,9 +121,9 @@ func TestSlowAndFailingFleetsAreRolledBack(t *testing.T) {
 		return true
 	})
 	s := servertest.Start(t, func(c *configs.Config) {
-		c.Models = []configs.ServedModel{chatVersion("1", one.API, configs.EmbeddedName)}
+		c.Models = []configs.ServedModel{servertest.ChatVersion("1", one.API, configs.EmbeddedName)}
 		for version, front := range map[string]*httptest.Server{"slow": slow, "failing": failing} {
-			m := chatVersion(version, front.URL, configs.EmbeddedName)
+			m := servertest.ChatVersion(version, front.URL, configs.EmbeddedName)
 			m.Load = configs.LoadNever
 			c.Models = append(c.Models, m)
 		}

@@ -1,11 +1,10 @@
-package server_test
+package rollouts_test
 
 import (
 	"net/http"
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"weir/internal/server/servertest"
 	"weir/internal/store/storetest"
@@ -70,7 +69,7 @@ models:
 			ask(a)
 			d := run()
 			a.Kill()
-			goesOn(d, rollout.Running)
+			d.AwaitLastRollout(rollout.Running)
 			ask(d)
 			e := run()
 			for _, st := range e.Rollouts() {
@@ -81,20 +80,7 @@ models:
 			if status, _, text := d.Rollout("/promote", `{"model": "chat"}`); status != http.StatusOK {
 				t.Fatalf("%d %s", status, text)
 			}
-			goesOn(e, rollout.Promoted)
+			e.AwaitLastRollout(rollout.Promoted)
 		})
 	}
-}
-
-// goesOn waits until the last rollout that a server knows is in a state.
-func goesOn(p *servertest.Process, want rollout.State) {
-	p.T.Helper()
-	var last []rollout.Status
-	for end := time.Now().Add(servertest.Patience); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		last = p.Rollouts()
-		if n := len(last); n > 0 && (last[n-1].State == want || last[0].State == want) {
-			return
-		}
-	}
-	p.T.Fatalf("no rollout is %s: %+v", want, last)
 }

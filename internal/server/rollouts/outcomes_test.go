@@ -1,4 +1,4 @@
-package server_test
+package rollouts_test
 
 import (
 	"net/http"
@@ -82,7 +82,7 @@ models:
 		}
 	}
 	a = servertest.StartProcessWith(t, servertest.BriefLease, 512, flags...)
-	goesOn(a, rollout.Running)
+	a.AwaitLastRollout(rollout.Running)
 	a.AwaitThumbs(rollout.SignalStatus{Mean: 1, Answers: len(first[0]) + len(second[0])}, rollout.SignalStatus{Answers: len(first[1]) + len(second[1])})
 	if status, _, text := a.Rollout("/abort", `{"model": "chat"}`); status != http.StatusOK {
 		t.Fatalf("%d %s", status, text)

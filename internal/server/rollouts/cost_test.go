@@ -1,4 +1,4 @@
-package server_test
+package rollouts_test
 
 import (
 	"encoding/json"
@@ -134,7 +134,7 @@ func TestCorrectAtTwiceThePrice(t *testing.T) {
 	stable, dear := servertest.StartProcess(t, 512), servertest.StartProcess(t, 512)
 	s := servertest.Start(t, func(c *configs.Config) {
 		c.Store.URL = "sqlite:" + t.TempDir() + "/weir.db"
-		c.Models = []configs.ServedModel{chatVersion("1", stable.API, configs.EmbeddedName), chatVersion("2", dear.API, configs.EmbeddedName)}
+		c.Models = []configs.ServedModel{servertest.ChatVersion("1", stable.API, configs.EmbeddedName), servertest.ChatVersion("2", dear.API, configs.EmbeddedName)}
 		c.Models[1].Load = configs.LoadNever
 		c.Prices = map[string]quota.Price{"chat": {Input: 1e6, CachedInput: 1e6, Output: 1e6}, "chat@2": {Input: 2e6, CachedInput: 2e6, Output: 2e6}}
 	})

@@ -1,4 +1,4 @@
-package server_test
+package rollouts_test
 
 import (
 	"encoding/json"
@@ -64,7 +64,7 @@ func TestFluentGarbageDoesNotTakeOver(t *testing.T) {
 	garbage := speaking(t, func(q string) string { return fluent[len(q)%len(fluent)] })
 	s := servertest.Start(t, func(c *configs.Config) {
 		c.Store.URL = "sqlite:" + t.TempDir() + "/weir.db"
-		c.Models = []configs.ServedModel{chatVersion("1", stable.URL, "m"), chatVersion("2", garbage.URL, "m"), chatVersion("3", other.URL, "m")}
+		c.Models = []configs.ServedModel{servertest.ChatVersion("1", stable.URL, "m"), servertest.ChatVersion("2", garbage.URL, "m"), servertest.ChatVersion("3", other.URL, "m")}
 		c.Models[1].Load, c.Models[2].Load = configs.LoadNever, configs.LoadNever
 	})
 	s.AwaitVersion("1")
@@ -93,7 +93,7 @@ func TestABetterOutcomeDoesNotExcuseAWorseTail(t *testing.T) {
 	})
 	s := servertest.Start(t, func(c *configs.Config) {
 		c.Store.URL = "sqlite:" + t.TempDir() + "/weir.db"
-		c.Models = []configs.ServedModel{chatVersion("1", stable.URL, "m"), chatVersion("2", late.URL, "m")}
+		c.Models = []configs.ServedModel{servertest.ChatVersion("1", stable.URL, "m"), servertest.ChatVersion("2", late.URL, "m")}
 		c.Models[1].Load = configs.LoadNever
 	})
 	s.AwaitVersion("1")

@@ -1,4 +1,4 @@
-package server_test
+package rollouts_test
 
 import (
 	"fmt"
@@ -19,10 +19,10 @@ import (
 // twoFleets starts a server with a good version and one that is bad in some way, and a rollout that goes on at 50 %.
 func twoFleets(t *testing.T, bad *atomic.Bool, how int, gates string) *servertest.Server {
 	t.Helper()
-	stable, candidate := answering(t, new(atomic.Bool), 0), answering(t, bad, how)
+	stable, candidate := servertest.Upstream(t, new(atomic.Bool), 0), servertest.Upstream(t, bad, how)
 	s := servertest.Start(t, func(c *configs.Config) {
 		c.Store.URL = "sqlite:" + filepath.Join(t.TempDir(), "weir.db")
-		c.Models = []configs.ServedModel{chatVersion("1", stable.URL, "m"), chatVersion("bad", candidate.URL, "m")}
+		c.Models = []configs.ServedModel{servertest.ChatVersion("1", stable.URL, "m"), servertest.ChatVersion("bad", candidate.URL, "m")}
 		c.Models[1].Load = configs.LoadNever
 	})
 	s.AwaitVersion("1")
@@ -36,7 +36,7 @@ func twoFleets(t *testing.T, bad *atomic.Bool, how int, gates string) *servertes
 func TestACandidateThatDiesInStreams(t *testing.T) {
 	reference.Slow(t)
 	bad := new(atomic.Bool)
-	s := twoFleets(t, bad, cutStream, `"ttft_ratio": -1, "itl_ratio": -1, "p99_ratio": -1`)
+	s := twoFleets(t, bad, servertest.CutStream, `"ttft_ratio": -1, "itl_ratio": -1, "p99_ratio": -1`)
 	for n := range 60 {
 		s.AskStream(n)
 	}
@@ -61,8 +61,8 @@ func TestFloodOfOutcomes(t *testing.T) {
 	s := servertest.Start(t, func(c *configs.Config) {
 		c.Store.URL = "sqlite:" + filepath.Join(t.TempDir(), "weir.db")
 		c.Models = []configs.ServedModel{
-			record("chat", configs.BuiltinPath, func(m *configs.ServedModel) { m.Version = "1" }),
-			record("chat", configs.BuiltinPath, func(m *configs.ServedModel) { m.Version, m.Load = "2", configs.LoadNever }),
+			servertest.Record("chat", configs.BuiltinPath, func(m *configs.ServedModel) { m.Version = "1" }),
+			servertest.Record("chat", configs.BuiltinPath, func(m *configs.ServedModel) { m.Version, m.Load = "2", configs.LoadNever }),
 		}
 	})
 	if status, _, text := s.Rollout("", `{"model": "chat", "candidate": "2", "unchecked": true, "gates": {"ttft_ratio": -1, "itl_ratio": -1, "p99_ratio": -1, "compute_ratio": -1, "signal_drop": -1},
