@@ -123,6 +123,7 @@ func TestMemoryStaysBounded(t *testing.T) {
 		answers++
 		if answers%10 == 0 {
 			p.click("New chat") // before the context of the small model ends
+			p.wait("document.querySelectorAll('.turn').length === 0 && !location.hash.includes('-')")
 		}
 		if early == 0 && time.Since(began) > lasts/5 {
 			early, _ = p.memory()

@@ -1,21 +1,28 @@
 // Markdown as elements: text of models becomes text nodes of known elements, and nothing else. Blocks are drawn one by one, so that of an
 // answer that grows only its last block is read again.
-import { html, Component, useState } from "./html.js";
+import { html, Component, useState, useRef } from "./html.js";
 import { CopyButton, Button } from "./ui.js";
 
 const fence = /^ {0,3}(`{3,}|~{3,})[ \t]*([^`\s]*)[^`]*$/;
-const heading = /^ {0,3}(#{1,6})(?:[ \t]+(.*?))?[ \t]*#*$/;
+const heading = /^ {0,3}(#{1,6})(?:[ \t]+(.*))?$/;
 const rule = /^ {0,3}(?:(?:\*[ \t]*){3,}|(?:-[ \t]*){3,}|(?:_[ \t]*){3,})$/;
 const item = /^( *)([-*+]|\d{1,9}[.)])(?:[ \t]+(.*)|$)/;
 const tableRule = /^ {0,3}\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$/;
 
-/** Cuts a text into blocks: {kind, text}. A block's text is what it is read from. */
-export function blocks(text) {
+const maxMarked = 2000; // characters of a line that can begin or end a block; a longer one is text
+
+/** Cuts a text into blocks: {kind, text, start}. A block's text is what it is read from, start where its lines begin. */
+export function blocks(text, offset = 0) {
   const list = [];
-  let lines = [], kind = "", end = null;
-  const close = () => { if (lines.length) list.push({ kind: kind || "paragraph", text: lines.join("\n") }); lines = []; kind = ""; end = null; };
-  const all = text.split("\n");
-  for (let i = 0; i < all.length; i++) {
+  const all = text.slice(offset).split("\n"), begins = [];
+  for (let i = 0, at = offset; i < all.length; at += all[i++].length + 1) begins.push(at);
+  let lines = [], kind = "", end = null, start = offset, i = 0;
+  const close = () => {
+    if (lines.length) list.push({ kind: kind || "paragraph", text: lines.join("\n"), start });
+    lines = []; kind = ""; end = null; start = begins[i];
+  };
+  for (; i < all.length; i++) {
+    if (!lines.length) start = begins[i];
     const line = all[i].replace(/\r$/, "");
     if (kind === "code") {
       lines.push(line);
@@ -23,7 +30,12 @@ export function blocks(text) {
       if (t.length >= end.length && t[0] === end[0] && [...t].every((c) => c === end[0])) close();
       continue;
     }
-    const opened = line.length < 200 && fence.exec(line);
+    const long = line.length > maxMarked, opened = line.length < 200 && fence.exec(line);
+    if (long && kind !== "list" && kind !== "quote") {
+      if (kind === "table") close();
+      lines.push(line);
+      continue;
+    }
     if (opened && kind !== "list") { close(); kind = "code"; end = opened[1]; lines.push(line); continue; }
     if (line.trim() === "") {
       if (kind === "list" && /^( {2,}|\t)\S/.test(all[i + 1] || "")) { lines.push(line); continue; } // the item goes on
@@ -39,8 +51,8 @@ export function blocks(text) {
     }
     if (kind === "quote") { if (/^ {0,3}>/.test(line)) { lines.push(line); continue; } close(); }
     if (kind === "table") { if (line.includes("|")) { lines.push(line); continue; } close(); }
-    if (heading.test(line)) { close(); list.push({ kind: "heading", text: line }); continue; }
-    if (rule.test(line)) { close(); list.push({ kind: "rule", text: line }); continue; }
+    if (heading.test(line)) { close(); list.push({ kind: "heading", text: line, start: begins[i] }); continue; }
+    if (rule.test(line)) { close(); list.push({ kind: "rule", text: line, start: begins[i] }); continue; }
     if (/^ {0,3}>/.test(line)) { close(); kind = "quote"; lines.push(line); continue; }
     if (item.test(line) && !/^ {4,}/.test(line)) { close(); kind = "list"; lines.push(line); continue; }
     if (line.includes("|") && tableRule.test(all[i + 1] || "") && (all[i + 1] || "").includes("-")) { close(); kind = "table"; lines.push(line); continue; }
@@ -53,16 +65,15 @@ export function blocks(text) {
 const maxInline = 20000; // a longer paragraph is drawn as it is
 const maxDepth = 6;
 
-/** The marks inside of a paragraph. Each kind of mark is looked for to the end of the text at most once in vain. */
+/** The marks inside of a paragraph. Where a mark comes next is looked for once for all that stands before it. */
 export function inline(text, depth = 0) {
   if (text.length > maxInline || depth > maxDepth) return [text];
-  const out = [], missing = new Set();
+  const out = [], found = new Map();
   let plain = "", i = 0;
   const flush = () => { if (plain) out.push(plain); plain = ""; };
   const find = (mark, from) => {
-    if (missing.has(mark)) return -1;
-    const at = text.indexOf(mark, from);
-    if (at < 0) missing.add(mark);
+    let at = found.get(mark) ?? from - 1;
+    if (at >= 0 && at < from) found.set(mark, (at = text.indexOf(mark, from)));
     return at;
   };
   while (i < text.length) {
@@ -169,7 +180,7 @@ function draw(block, depth = 0) {
     }
     case "heading": {
       const m = heading.exec(text), level = Math.min(m[1].length + 2, 6); // the page has h1 and h2
-      return html`<${`h${level}`} class=${`h${m[1].length}`}>${inline(m[2] || "")}<//>`;
+      return html`<${`h${level}`} class=${`h${m[1].length}`}>${inline((m[2] || "").replace(/[ \t]#+[ \t]*$/, "").trim())}<//>`;
     }
     case "rule": return html`<hr />`;
     case "quote": return html`<blockquote>${blocks(text.split("\n").map((l) => l.replace(/^ {0,3}> ?/, "")).join("\n")).map((b) => draw(b, depth + 1))}</blockquote>`;
@@ -189,12 +200,19 @@ class Block extends Component {
   render({ block }) { return draw(block); }
 }
 
+/** The blocks of a text that may go on where another one, {text, list}, ended: only the last of those is read again. */
+export function grown(before, text) {
+  const last = before?.list.at(-1);
+  return last && text.startsWith(before.text) ? [...before.list.slice(0, -1), ...blocks(text, last.start)] : blocks(text);
+}
+
 const step = 200; // blocks that are drawn at once
 
 /** A text of a model. The last blocks of a long one are drawn, the others on demand. */
 export function Markdown({ text }) {
-  const [shown, show] = useState(step);
-  const list = blocks(text), hidden = Math.max(0, list.length - shown);
+  const [shown, show] = useState(step), before = useRef(null);
+  const list = grown(before.current, text), hidden = Math.max(0, list.length - shown);
+  before.current = { text, list };
   return html`<div class="markdown">${hidden > 0 && html`<p><${Button} small onClick=${() => show(shown + step)}>Show ${Math.min(step, hidden)} earlier parts of ${hidden}<//></p>`}
     ${list.slice(hidden).map((b, i) => html`<${Block} key=${hidden + i} block=${b} />`)}</div>`;
 }

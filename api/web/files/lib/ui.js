@@ -128,7 +128,7 @@ export function Empty({ icon = "inbox", title, children, actions }) {
 /** A fault in place: what happened, its code and request, and a way on. */
 export function Trouble({ fault, onAgain, title = "That did not work" }) {
   return html`<div class="trouble" role="alert"><${Icon} name="warning" /><div><strong>${title}</strong><p>${fault.message}</p>
-    ${(fault.code || fault.requestId) && html`<p class="hint">${[fault.status || "", fault.code, fault.requestId && `request ${fault.requestId}`].filter(Boolean).join(" · ")}</p>`}</div>
+    ${(fault.code || fault.requestId || fault.retryAfter) ? html`<p class="hint">${[fault.status || "", fault.code, fault.retryAfter && `try again in ${fault.retryAfter} s`, fault.requestId && `request ${fault.requestId}`].filter(Boolean).join(" · ")}</p>` : ""}</div>
     ${onAgain && html`<${Button} small icon="again" onClick=${onAgain}>Try again<//>`}</div>`;
 }
 

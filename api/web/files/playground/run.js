@@ -26,7 +26,7 @@ export class Run {
       if (e.name === "AbortError" || this.stopped) this.#end("stopped");
       else {
         const fault = e instanceof Fault ? e : new Fault({ message: `the connection broke before the answer was whole (${e.message})`, requestId: this.requestId });
-        for (const n of this.nodes) n.fault = { message: fault.message, status: fault.status, code: fault.code, requestId: fault.requestId };
+        for (const n of this.nodes) n.fault = { message: fault.message, status: fault.status, code: fault.code, requestId: fault.requestId, retryAfter: fault.retryAfter };
         this.#end("failed");
         this.fault = fault;
       }
