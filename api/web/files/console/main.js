@@ -6,8 +6,14 @@ import { Badge, Button, Empty, Guard, Shell, SignIn, Spinner, Trouble } from "..
 import { useLive } from "./live.js";
 import { Now } from "./now.js";
 import { Request, Requests } from "./request.js";
+import { Models } from "./models.js";
+import { Rollouts } from "./rollouts.js";
+import { Replicas } from "./replicas.js";
+import { Tenant, Tenants } from "./tenants.js";
 
-const nav = [["now", "Now", "now"], ["requests", "Requests", "branch"]];
+const nav = [["now", "Now", "now"], ["requests", "Requests", "list"], ["models", "Models", "box"], ["rollouts", "Rollouts", "rollout"], ["tenants", "Tenants", "people"], ["replicas", "Replicas", "server"]];
+const views = { now: Now, requests: Requests, models: Models, rollouts: Rollouts, tenants: Tenants, replicas: Replicas };
+const single = { request: Request, tenants: Tenant }; // of one thing, by its id
 
 const states = { connecting: ["", "connecting"], open: ["good", "live"], waiting: ["warn", "connection lost, trying again"], refused: ["bad", "refused"] };
 
@@ -24,9 +30,9 @@ function App() {
   const [kind, words] = states[live.state];
   const top = html`<span role="status"><${Badge} kind=${kind}>${words}<//></span>
     ${key.get() && html`<${Button} kind="quiet" icon="key" label="Sign out: forget the key" onClick=${() => { key.set(""); live.again(); }} />`}`;
+  const View = id === undefined ? views[view] : single[view];
   return html`<${Shell} name="console" nav=${nav} current=${view === "request" ? "requests" : view} top=${top}><${Guard} key=${`${view}/${id || ""}`}>
-    ${view === "now" ? html`<${Now} live=${live} />` : view === "requests" ? html`<${Requests} live=${live} />` : view === "request" && id ? html`<${Request} id=${id} />`
-    : html`<${Empty} title="There is no such view" actions=${html`<a class="button primary" href="#/now">To what runs now</a>`} />`}<//><//>`;
+    ${View ? html`<${View} live=${live} id=${id} name=${id} />` : html`<${Empty} title="There is no such view" actions=${html`<a class="button primary" href="#/now">To what runs now</a>`} />`}<//><//>`;
 }
 
 render(html`<${App} />`, document.getElementById("app"));

@@ -30,7 +30,7 @@ export const ended = [
   { name: "id", title: "Request", cell: (r) => html`<${RequestLink} id=${r.id} />` },
   { name: "tenant", title: "Tenant", cell: (r) => r.tenant || html`<span class="muted">unknown</span>` },
   { name: "model", title: "Model", cell: (r) => r.model || "" },
-  { name: "status", title: "Status", cell: (r) => html`<${Badge} kind=${r.status < 400 ? "good" : r.status < 500 ? "warn" : "bad"}>${r.status}<//>${r.code && html` <span class="hint">${r.code}</span>`}` },
+  { name: "status", title: "Status", cell: (r) => !r.status ? html`<${Badge} kind="tint">running<//>` : html`<${Badge} kind=${r.status < 400 ? "good" : r.status < 500 ? "warn" : "bad"}>${r.status}<//>${r.code && html` <span class="hint">${r.code}</span>`}` },
   { name: "ttft_seconds", title: "First token", number: true, cell: (r) => (r.ttft_seconds ? duration(1000 * r.ttft_seconds) : "") },
   { name: "output_tokens", title: "Tokens out", number: true, cell: (r) => (r.output_tokens ? count(r.output_tokens) : "") },
   { name: "seconds", title: "Took", number: true, cell: (r) => duration(1000 * r.seconds) },
