@@ -34,10 +34,10 @@ func (bs *blockStore) MatchChain(d Domain, chain []Hash, tokens []int32, limit i
 	if !ok {
 		return hit
 	}
-	n := bs.blockTokens
+	n, wide := bs.blockTokens, bs.wide
 	var h Hash
 	whole, last := 0, BlockID(0) // what every band can give
-	if bs.wide {
+	if wide {
 		clear(bs.runs)
 	}
 	for end := n; end <= limit; end += n {
@@ -53,11 +53,11 @@ func (bs *blockStore) MatchChain(d Domain, chain []Hash, tokens []int32, limit i
 		}
 		hit.last = b
 		hit.Full++
-		if bs.wide && bs.countRuns(b, hit.Full) {
+		if wide && bs.countRuns(b, hit.Full) {
 			whole, last = hit.Full, b
 		}
 	}
-	if bs.wide {
+	if wide {
 		hit.Full, hit.last = whole, last
 	}
 	hit.Tokens = hit.Full * n

@@ -133,6 +133,21 @@ func (bs *blockStore) refresh(b BlockID) {
 	}
 }
 
+// holdPage is hold in a pool of one group.
+func (bs *blockStore) holdPage(b BlockID) {
+	m := &bs.blocks[b]
+	switch {
+	case m.idle():
+		bs.lru.remove(int32(b))
+		bs.own.remove(int32(b))
+		bs.domains[m.domain].cached--
+		bs.cached--
+	case m.ref == 0:
+		bs.pinned--
+	}
+	m.ref++
+}
+
 // hold adds a table's reference.
 func (bs *blockStore) hold(b BlockID) {
 	m := &bs.blocks[b]
@@ -166,7 +181,10 @@ func (bs *blockStore) drop(b BlockID) {
 // oldest when it is at its bound, else free ones, else the oldest of the
 // lowest class: of domains above their floor if there are any, else its own or of those that are not protected. The caller has made sure that they are idle.
 func (bs *blockStore) alloc(slot int32, c Class, band int) BlockID {
-	pages := bs.bands[band].pages
+	pages := 1
+	if bs.wide {
+		pages = bs.bands[band].pages
+	}
 	if d, bound := &bs.domains[slot], bs.config.TenantBlocks; bound > 0 {
 		for d.resident+pages > bound && bs.evictOwn(slot) {
 			continue
@@ -175,7 +193,9 @@ func (bs *blockStore) alloc(slot int32, c Class, band int) BlockID {
 	for bs.free < pages {
 		bs.evict(slot)
 	}
-	b := bs.pop()
+	b := BlockID(bs.lru.front(int32(len(bs.blocks)) + freeList))
+	bs.lru.remove(int32(b))
+	bs.free--
 	if bs.wide {
 		bs.marks[b] = mark{band: uint8(band)}
 		bs.takeMates(b, pages)
@@ -187,20 +207,15 @@ func (bs *blockStore) alloc(slot int32, c Class, band int) BlockID {
 	return b
 }
 
-// takeMates takes the other pages of a block of so many.
+// takeMates takes the other pages of a block of so many from the top of the free stack.
 func (bs *blockStore) takeMates(b BlockID, pages int) {
 	for ; pages > 1; pages-- {
-		bs.mates[b] = bs.pop()
-		b = bs.mates[b]
+		mate := bs.lru.front(int32(len(bs.blocks)) + freeList)
+		bs.lru.remove(mate)
+		bs.free--
+		bs.mates[b] = BlockID(mate)
+		b = BlockID(mate)
 	}
-}
-
-// pop takes the page on top of the free stack.
-func (bs *blockStore) pop() BlockID {
-	b := bs.lru.front(int32(len(bs.blocks)) + freeList)
-	bs.lru.remove(b)
-	bs.free--
-	return BlockID(b)
 }
 
 // raise lifts a block and the published blocks before it to class c at least,

@@ -288,7 +288,7 @@ func (p *Pool) attach(t *Table, hit *Hit, copies *[]Copy) {
 	}
 	t.resize(hit.Full)
 	for i, b := hit.Full-1, hit.last; i >= 0; i, b = i-1, p.blocks[b].parent {
-		p.hold(b)
+		p.holdPage(b)
 		t.blocks[i], t.gens[i] = b, p.blocks[b].gen
 	}
 	p.raise(hit.last, t.class)
