@@ -11,7 +11,10 @@ import (
 
 	"weir/configs"
 	"weir/engine/gguf"
+	"weir/engine/kernel/attend"
+	"weir/engine/llm"
 	"weir/internal/defaultmodel"
+	"weir/internal/reference"
 	"weir/internal/server/servertest"
 )
 
@@ -170,5 +173,35 @@ func TestAnEncoderIsInspectedAndCannotChat(t *testing.T) {
 	d, err := diagnose(t.Context(), c, true, io.Discard)
 	if err != nil || !d.Model.Runs {
 		t.Errorf("doctor: %v, %+v", err, d)
+	}
+}
+
+// As long as the cost of a q8_0 cache was not measured, inspect and doctor tell what one of f16 would hold, in tokens, where windows keep blocks
+// of some layers only.
+func TestReportsTellBothTypesOfACacheUntilItsCostIsKnown(t *testing.T) {
+	f, err := gguf.Open(reference.Model(t, "gemma3"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	options := llm.Options{KVType: attend.KVAuto, KVBytes: 64 << 20, MaxModelLen: 2048}
+	r, err := describeEngine(f, options)
+	if err != nil || r.IfF16 == nil {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	if share := float64(r.IfF16.Tokens) / float64(r.KVTokens); share < 0.45 || share > 0.6 || r.IfF16.Sequences != r.IfF16.Tokens/2048 {
+		t.Errorf("f16 holds %+v, and q8_0 %d tokens", r.IfF16, r.KVTokens)
+	}
+	var rows []string
+	r.printCache(func(cells ...string) { rows = append(rows, strings.Join(cells, ": ")) })
+	if text := strings.Join(rows, "\n"); !strings.Contains(text, "with f16: ") || !strings.Contains(text, "kv cost: not measured") || strings.Contains(text, "blocks") {
+		t.Errorf("the report says\n%s", text)
+	}
+	if n := r.info.Sequences(512); n < 2*r.Sequences || n > 4*r.Sequences {
+		t.Errorf("%d sequences of 512 tokens, and %d of 2048", n, r.Sequences)
+	}
+	options.KVType = attend.KVQ8
+	if r, err := describeEngine(f, options); err != nil || r.IfF16 != nil {
+		t.Errorf("q8_0 was asked for: %+v, %v", r.IfF16, err)
 	}
 }
