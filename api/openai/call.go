@@ -87,7 +87,7 @@ func (c *call) name(own string) string {
 		name = string(header)
 	}
 	c.ctx.Response.Header.Set("X-Request-Id", name)
-	if c.route.ownShape() {
+	if c.route.dialect() == anthropics {
 		c.ctx.Response.Header.Set("Request-Id", name)
 	}
 	return name
@@ -95,7 +95,7 @@ func (c *call) name(own string) string {
 
 // body takes the request's JSON object apart. Where it needs a permit the call has one from here on.
 func (c *call) body() (*job.Body, *api.Error) {
-	if err := edge.IsJSON(&c.ctx.Request.Header); err != nil {
+	if err := takesContent(c); err != nil {
 		return nil, err
 	}
 	body := c.ctx.PostBody()
@@ -166,7 +166,7 @@ func (c *call) stream(body answerStream) {
 // events answers with the body's bytes as they come.
 func (c *call) events(body io.ReadCloser) {
 	h := &c.ctx.Response.Header
-	h.SetContentType(eventStreamType)
+	h.SetContentType(c.route.streamType())
 	h.Set("Cache-Control", "no-cache")
 	h.Set("X-Accel-Buffering", "no")
 	c.ctx.Response.ImmediateHeaderFlush = true // the header must not wait for the first token

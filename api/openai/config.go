@@ -9,6 +9,7 @@ import (
 	"weir/api/meter"
 	"weir/api/openai/completion"
 	"weir/api/openai/generation"
+	"weir/api/openai/ollama"
 	"weir/api/openai/params"
 	"weir/api/openai/pooling"
 	"weir/api/openai/stored"
@@ -64,6 +65,8 @@ type Config struct {
 	Metrics http.Handler // GET /metrics, with the scope of metrics; nil: not served
 
 	OpenMetrics bool // GET /metrics asks for no key
+
+	Ollama ollama.Catalog // of the models' files, for Ollama's API; nil: nothing is known of them
 }
 
 // reader reads requests that generate, by these rules.

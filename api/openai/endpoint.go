@@ -28,18 +28,21 @@ type endpoint struct {
 	encode func(*job.Job) answer.Encoder
 
 	reword func(*job.Body) (*translation.Translation, *api.Error) // writes a request as a chat; nil: there is no need
+
+	// idle answers requests that ask for no answer of the model, and reports whether it has; nil: there are none.
+	idle func(*generating, *models.Model) (bool, *api.Error)
 }
 
 var (
-	chatEndpoint = endpoint{service{routeChat, relay.PathChat, "chatcmpl-", true}, completion.Reader.ReadChat, completion.NewChatEncoder, nil}
+	chatEndpoint = endpoint{service{routeChat, relay.PathChat, "chatcmpl-", true}, completion.Reader.ReadChat, completion.NewChatEncoder, nil, nil}
 
-	completionEndpoint = endpoint{service{routeCompletions, relay.PathCompletions, "cmpl-", true}, completion.Reader.ReadCompletion, completion.NewCompletionEncoder, nil}
+	completionEndpoint = endpoint{service{routeCompletions, relay.PathCompletions, "cmpl-", true}, completion.Reader.ReadCompletion, completion.NewCompletionEncoder, nil, nil}
 
 	responseEndpoint = endpoint{service{routeResponses, relay.PathResponses, responses.Prefix, true}, func(r completion.Reader, o *job.Body, m *models.Model) (*job.Job, *api.Error) {
 		return responses.Read(r.ReadChat, o, m)
-	}, responses.NewEncoder, responses.Translate}
+	}, responses.NewEncoder, responses.Translate, nil}
 
 	messageEndpoint = endpoint{service{routeMessages, relay.PathMessages, "msg_", true}, func(r completion.Reader, o *job.Body, m *models.Model) (*job.Job, *api.Error) {
 		return messages.Read(r.ReadChat, o, m)
-	}, messages.NewEncoder, messages.Translate}
+	}, messages.NewEncoder, messages.Translate, nil}
 )

@@ -6,6 +6,7 @@ import (
 	"weir/api"
 	"weir/api/openai/job"
 	"weir/api/openai/models"
+	"weir/api/openai/ollama"
 	"weir/api/openai/priority"
 	"weir/api/openai/relay"
 	"weir/scheduler/quota"
@@ -40,6 +41,11 @@ func (c *generating) answer() *api.Error {
 	m, fault := c.resolve(o.Object)
 	if fault != nil {
 		return fault
+	}
+	if c.endpoint.idle != nil {
+		if answered, fault := c.endpoint.idle(c, m); answered || fault != nil {
+			return fault
+		}
 	}
 	c.lowered = brownoutOf(c.call)
 	m = c.lowered.model(m, o.Notes)
@@ -150,7 +156,7 @@ func (c *generating) read(m *models.Model, o *job.Body, who *quota.Holder) (*job
 // complete adds to a job what is known of its call beside the body.
 func (c *generating) complete(j *job.Job, t priority.Terms) {
 	e := c.endpoint
-	j.Route, j.NewEncoder = e.route, e.encode
+	j.Route, j.NewEncoder, j.Lines = e.route, e.encode, c.route.dialect() == ollamas
 	j.ID, j.Name = e.prefix+c.id, e.prefix+c.name(j.Params.RequestID)
 	j.Tenant, j.Key = c.caller.Tenant, c.caller.KeyID()
 	if c.caller.Peer && len(j.Prompts) == 1 {
@@ -161,4 +167,7 @@ func (c *generating) complete(j *job.Job, t priority.Terms) {
 	j.Terms, j.KeepsTexts = t, c.caller.Tenant.LogPrompts || j.Arm.Name != ""
 	j.Params.IncludeProgress = j.Params.IncludeProgress || string(c.ctx.Request.Header.Peek("X-Weir-Progress")) == "1"
 	c.lowered.job(j)
+	if r := ollama.RequestOf(j); r != nil {
+		keepAlive(c.call, j.Model, r.KeepAlive, j.Params.Notes)
+	}
 }

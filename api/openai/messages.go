@@ -63,9 +63,6 @@ func (c *tokenizing) countMessages() *api.Error {
 	return nil
 }
 
-// ownShape gives the errors of these paths the shape that their clients read.
-func (rt *route) ownShape() bool { return strings.HasPrefix(rt.Pattern, routeMessages) }
-
 // readsMessageFaults reports whether the client of a path that is not of Messages alone is one of that API, which its other paths tell, or the
 // field of its header.
 func readsMessageFaults(c *call) bool {
@@ -83,28 +80,3 @@ func readsMessageFaults(c *call) bool {
 
 // isAnthropics reports whether the client is one of Anthropic's API: all its requests have this field.
 func isAnthropics(c *call) bool { return len(c.ctx.Request.Header.Peek("Anthropic-Version")) > 0 }
-
-// reshape writes an error in the shape of the path, where that has one of its own, or of the client.
-func reshape(c *call, fault *api.Error) {
-	if c.route.ownShape() || readsMessageFaults(c) {
-		id := string(c.ctx.Response.Header.Peek("X-Request-Id"))
-		c.ctx.Response.Header.Set("Request-Id", id) // under which Anthropic's clients look for it
-		c.ctx.SetBody(messages.AppendFault(nil, fault, id))
-	}
-}
-
-// AppendFault appends an error as a path's clients read it.
-func (rt *route) AppendFault(dst []byte, fault *api.Error) []byte {
-	if rt.ownShape() {
-		return messages.AppendFault(dst, fault, "")
-	}
-	return fault.AppendJSON(dst)
-}
-
-// appendFaultEvent appends an error as the event that ends a stream of the path.
-func (rt *route) appendFaultEvent(dst []byte, fault *api.Error) []byte {
-	if rt.ownShape() || strings.HasPrefix(rt.Pattern, routeResponses) {
-		dst = append(dst, "event: error\n"...)
-	}
-	return append(rt.AppendFault(append(dst, "data: "...), fault), "\n\n"...)
-}

@@ -134,7 +134,7 @@ type inputReader struct {
 // fieldRoles are the fields that have texts, and whose these are; "" is that of each message.
 var fieldRoles = map[string]string{
 	"messages": "", "input": "", "system": "system", "instructions": "system",
-	"prompt": "user", "suffix": "user", "inputs": "user", "query": "user", "queries": "user", "documents": "user", "texts": "user", "text": "user",
+	"prompt": "user", "suffix": "user", "template": "user", "context": "user", "inputs": "user", "query": "user", "queries": "user", "documents": "user", "texts": "user", "text": "user",
 	"text_1": "user", "text_2": "user", "data_1": "user", "data_2": "user", "items": "user", "state": "user", "questions": "user", "chat_template_kwargs": "user", "prediction": "user",
 }
 

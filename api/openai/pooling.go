@@ -134,11 +134,13 @@ func (c *pool) run(p *pooling.Request, t priority.Terms, who quota.Holder) *api.
 }
 
 func (c *pool) write(p *pooling.Request, asked *inference.Embedding) *api.Error {
-	if fault := embed(c.call, p.Model, asked); fault != nil {
-		return fault
-	}
-	if fault := pooling.Check(p.Model.Pooler, asked); fault != nil {
-		return fault
+	if len(p.Texts) > 0 {
+		if fault := embed(c.call, p.Model, asked); fault != nil {
+			return fault
+		}
+		if fault := pooling.Check(p.Model.Pooler, asked); fault != nil {
+			return fault
+		}
 	}
 	c.ctx.SetContentType("application/json")
 	c.ctx.Response.SetBodyRaw(p.Answer.AppendAnswer(nil, p, asked.Vectors))

@@ -76,7 +76,7 @@ func (r *recording) readRest(p []byte) (n int, err error) {
 // status says.
 func (r *recording) conclude() {
 	r.over = true
-	a := &replay.Answer{Status: http.StatusOK, ContentType: eventStreamType, Stream: true, Body: r.kept}
+	a := &replay.Answer{Status: http.StatusOK, ContentType: r.route.streamType(), Stream: true, Body: r.kept}
 	if fault := r.body.Failure(); fault != nil && !edge.IsFinal(fault.Status) {
 		r.x.Free()
 		return

@@ -34,7 +34,7 @@ func (c *generating) relayAnswer(m *models.Model, o *job.Body, more bool) *api.E
 	r := relaying{call: c.call, Request: &relay.Request{Route: e.route, Prefix: e.prefix, Writes: e.writes, Model: m, Asked: o, Sent: o.Object, Path: e.upstream, More: more}}
 	switch {
 	case e.reword == nil:
-	case !m.Upstream.Offers(featureOf(e)) || e == &responseEndpoint && o.KeepsState():
+	case !offers(m, e) || e == &responseEndpoint && o.KeepsState():
 		if fault := r.reword(e); fault != nil {
 			return fault
 		}
@@ -44,11 +44,15 @@ func (c *generating) relayAnswer(m *models.Model, o *job.Body, more bool) *api.E
 	return r.answer()
 }
 
-func featureOf(e *endpoint) router.Feature {
-	if e == &messageEndpoint {
-		return router.Messages
+// offers reports whether all servers behind a model have an endpoint's own API.
+func offers(m *models.Model, e *endpoint) bool {
+	switch e {
+	case &messageEndpoint:
+		return m.Upstream.Offers(router.Messages)
+	case &responseEndpoint:
+		return m.Upstream.Offers(router.Responses)
 	}
-	return router.Responses
+	return false
 }
 
 // unstored is a request of Responses whose answer the server behind the model shall not keep:

@@ -38,7 +38,18 @@ const (
 	routeReady       = "/ready"
 	routeVersion     = "/version"
 	routeMetrics     = "/metrics"
-	routeOther       = "other" // no route; a label for hooks
+
+	ollamaPaths         = "/api/" // all of Ollama's own
+	routeOllamaChat     = "/api/chat"
+	routeOllamaGenerate = "/api/generate"
+	routeOllamaEmbed    = "/api/embed"
+	routeOllamaVectors  = "/api/embeddings"
+	routeOllamaTags     = "/api/tags"
+	routeOllamaRunning  = "/api/ps"
+	routeOllamaShow     = "/api/show"
+	routeOllamaVersion  = "/api/version"
+
+	routeOther = "other" // no route; a label for hooks
 )
 
 // route is one path. Paths are matched exactly; one that ends in {id} takes
@@ -79,6 +90,20 @@ func (s *Server) routeTable() []*route {
 		post(routeDetokenize, serveDetokenize),
 		get(routeTokenizer, serveTokenizerInfo),
 		post(routeTemplate, serveTemplate),
+		infer(routeOllamaChat, generated(&ollamaChatEndpoint)),
+		infer(routeOllamaGenerate, generated(&ollamaGenerateEndpoint)),
+		infer(routeOllamaEmbed, pooled(&ollamaEmbedEndpoint)),
+		infer(routeOllamaVectors, pooled(&ollamaVectorsEndpoint)),
+		get(routeOllamaTags, serveOllamaTags),
+		get(routeOllamaRunning, serveOllamaRunning),
+		post(routeOllamaShow, serveOllamaShow),
+		open(routeOllamaVersion, serveOllamaVersion),
+		post("/api/pull", notOllamas),
+		post("/api/push", notOllamas),
+		post("/api/create", notOllamas),
+		post("/api/copy", notOllamas),
+		on("/api/delete", notOllamas, http.MethodDelete),
+		post("/api/blobs/{id}", notOllamas),
 		open(routeHealth, serveHealth),
 		open(routeReady, serveReady),
 		open(routeVersion, serveVersion),

@@ -71,7 +71,7 @@ func (s *Server) Shadow(ctx context.Context, m *models.Model, c *models.Copy) (g
 
 // endpointOf is the endpoint of a route that generates; nil: the route does not.
 func endpointOf(route string) *endpoint {
-	for _, e := range []*endpoint{&chatEndpoint, &completionEndpoint, &responseEndpoint, &messageEndpoint} {
+	for _, e := range []*endpoint{&chatEndpoint, &completionEndpoint, &responseEndpoint, &messageEndpoint, &ollamaChatEndpoint, &ollamaGenerateEndpoint} {
 		if e.route == route {
 			return e
 		}

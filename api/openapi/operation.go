@@ -31,6 +31,7 @@ const (
 	groupOpenAI    = "OpenAI"
 	groupAnthropic = "Anthropic"
 	groupBatches   = "Files and batches"
+	groupOllama    = "Ollama"
 	groupPooling   = "Embeddings and reranks"
 	groupTokens    = "Tokens"
 	groupPredict   = "Predictions"
@@ -42,6 +43,7 @@ var groups = []struct{ name, about string }{
 	{groupOpenAI, "Chats, completions, responses and models, as OpenAI's clients ask."},
 	{groupAnthropic, "Messages, as Anthropic's clients ask."},
 	{groupBatches, "Uploads, and batches of requests that run beside all others."},
+	{groupOllama, "Chats, prompts, vectors and models, as Ollama's clients ask."},
 	{groupPooling, "Vectors, reranks and scores, in the forms of OpenAI, Cohere, Jina, vLLM and text-embeddings-inference."},
 	{groupTokens, "Text to token ids and back."},
 	{groupPredict, "Classical models: TensorFlow Serving's V1, KServe's V2 and Triton's extensions."},
@@ -50,7 +52,7 @@ var groups = []struct{ name, about string }{
 }
 
 // tables are the operations by "METHOD pattern", one table for each API.
-var tables = []map[string]Operation{openaiOperations, anthropicOperations, batchOperations, poolingOperations, predictOperations, serverOperations}
+var tables = []map[string]Operation{openaiOperations, anthropicOperations, ollamaOperations, batchOperations, poolingOperations, predictOperations, serverOperations}
 
 // find is the entry of a route's method.
 func find(method, pattern string) (Operation, bool) {

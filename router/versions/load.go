@@ -97,7 +97,7 @@ func (m *Manager) leave(v *Version) {
 	if v.state != loaded {
 		return
 	}
-	v.state = leaving
+	v.state, v.idle = leaving, nil
 	if !v.wanted() {
 		m.close(v)
 	}

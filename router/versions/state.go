@@ -29,6 +29,7 @@ type State struct {
 	Holders, Waiters    int
 	Bytes               int64
 	Used                time.Time // last; zero: never
+	Leaves              time.Time // memory, where no request comes; zero: it stays
 	Why                 string    // it could not be loaded
 	Of                  any       // Spec's
 }
@@ -64,7 +65,7 @@ func (v *Version) show(n *name) State {
 	st := State{
 		Name: v.spec.Name, Label: v.spec.Label, Digest: v.spec.Digest, State: v.word(), Off: v.off, Pinned: v.spec.Pinned,
 		Kept: v.keeps > 0, Answers: n != nil && n.current == v, Last: n != nil && n.last == v,
-		Holders: v.holders, Waiters: v.waiters, Bytes: cmp.Or(v.spec.Bytes, v.bytes), Used: v.used, Of: v.spec.Of,
+		Holders: v.holders, Waiters: v.waiters, Bytes: cmp.Or(v.spec.Bytes, v.bytes), Used: v.used, Leaves: v.leaves(time.Now()), Of: v.spec.Of,
 	}
 	if v.why != nil {
 		st.Why = v.why.Error()

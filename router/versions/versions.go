@@ -156,6 +156,7 @@ type Version struct {
 	why     error
 	failed  time.Time
 	used    time.Time
+	idle    *time.Duration // in place of Spec.IdleUnload, until the version leaves; nil: that counts
 }
 
 // Spec is what the version was described as.
@@ -189,7 +190,8 @@ func (m *Manager) Sweep(now time.Time) {
 	m.mu.Lock()
 	var idle []*Version
 	for _, v := range m.every() {
-		if v.spec.IdleUnload > 0 && v.state == loaded && v.holders == 0 && v.waiters == 0 && v.keeps == 0 && now.Sub(v.used) >= v.spec.IdleUnload {
+		after, ok := v.idleAfter()
+		if ok && v.state == loaded && v.holders == 0 && v.waiters == 0 && v.keeps == 0 && now.Sub(v.used) >= after {
 			m.leave(v)
 			idle = append(idle, v)
 		}

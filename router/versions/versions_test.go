@@ -402,6 +402,50 @@ func TestIdleUnload(t *testing.T) {
 	})
 }
 
+// SetIdle counts in place of the configuration's time, until the version leaves.
+func TestSetIdle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, Options{})
+		defer b.manager.Close()
+		pinned := b.spec("b", "1", 10, Startup)
+		pinned.Pinned = true
+		if err := b.put(b.spec("a", "1", 10, Startup), pinned); err != nil {
+			t.Fatal(err)
+		}
+		set := func(model string, after time.Duration) error {
+			lease, err := b.manager.Acquire(model, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer lease.Release()
+			return lease.SetIdle(after)
+		}
+		if err := set("b", 0); err == nil || !strings.Contains(err.Error(), "pinned") {
+			t.Error(err)
+		}
+		if err := set("a", time.Minute); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(59 * time.Second)
+		b.manager.Sweep(time.Now())
+		if st, _, _ := b.manager.Answer("a"); !b.inMemory("a") || time.Until(st.Leaves) != time.Second {
+			t.Errorf("a version left before its time, or leaves in %v", time.Until(st.Leaves))
+		}
+		time.Sleep(time.Second)
+		b.manager.Sweep(time.Now())
+		synctest.Wait()
+		if b.inMemory("a") {
+			t.Error("an idle version stayed")
+		}
+		b.asked("a", "1")
+		time.Sleep(time.Hour)
+		b.manager.Sweep(time.Now())
+		if st, _, _ := b.manager.Answer("a"); !b.inMemory("a") || !st.Leaves.IsZero() {
+			t.Error("the time counts for a version that has left and come back")
+		}
+	})
+}
+
 // Whatever requests, operators and reloads do at once: no version is closed while a
 // request holds it, the budget holds, and at the end all memory is free.
 func TestAnyOrder(t *testing.T) {

@@ -2,6 +2,8 @@
 package answer
 
 import (
+	"time"
+
 	"weir/api/openai/toolset"
 	"weir/internal/inference"
 )
@@ -89,4 +91,13 @@ type Usage struct {
 	Cached    int  // of prompt, taken from the prefix cache
 	Reasoning int  // of output, spent on thoughts
 	Thinks    bool // thoughts are told apart in this answer; reasoning is 0 otherwise
+
+	Times Times // of the whole answer; zero in a stream's deltas
+}
+
+// Times are moments of a generation, the zero time where one never came.
+type Times struct {
+	Admitted   time.Time // by the engine: the prompt is computed from here on
+	FirstToken time.Time
+	LastToken  time.Time
 }

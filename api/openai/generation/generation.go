@@ -402,7 +402,8 @@ func (g *Generation) Answer() []byte {
 }
 
 func (g *Generation) usage() answer.Usage {
-	u := answer.Usage{Prompt: g.Result.PromptTokens, Cached: g.CachedTokens()}
+	u := answer.Usage{Prompt: g.Result.PromptTokens, Cached: g.CachedTokens(),
+		Times: answer.Times{Admitted: g.admitted(), FirstToken: g.Result.FirstToken, LastToken: g.Result.LastToken}}
 	for _, c := range g.choices {
 		u = c.Used(u)
 	}

@@ -23,7 +23,7 @@ func (r *EventStream) untilTimer() time.Duration {
 }
 
 func (r *EventStream) wantsProgress() bool {
-	return r.g.Job.Params.IncludeProgress && r.g.Result.FirstToken.IsZero()
+	return r.g.Job.Params.IncludeProgress && !r.g.Job.Lines && r.g.Result.FirstToken.IsZero()
 }
 
 // tick writes the progress or the heartbeat that is due.
@@ -40,12 +40,12 @@ func (r *EventStream) tick() {
 }
 
 func (r *EventStream) pulse() {
-	switch r.g.runner.Heartbeat {
-	case HeartbeatComment:
-		r.buf = append(r.buf, answer.Heartbeat...)
-	case HeartbeatChunk:
+	switch kind := r.g.runner.Heartbeat; {
+	case kind == HeartbeatOff:
+	case kind == HeartbeatChunk || r.g.Job.Lines:
 		r.buf = r.Encoder.AppendPulse(r.buf)
-	case HeartbeatOff:
+	default:
+		r.buf = append(r.buf, answer.Heartbeat...)
 	}
 }
 

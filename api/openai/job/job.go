@@ -30,6 +30,7 @@ type Job struct {
 	Params         *params.Params
 	Route          string                    // of its endpoint, as hooks know it
 	NewEncoder     func(*Job) answer.Encoder // in the form of its API
+	Lines          bool                      // its stream is JSON lines, in which no comments may stand
 	ClientNames    Explainer                 // of a request that was read as a chat: the names that it has itself; nil for others
 	Own            any                       // what its API alone knows of it
 	Background     bool                      // the answer is computed without its client

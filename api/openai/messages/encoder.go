@@ -2,7 +2,6 @@
 package messages
 
 import (
-	"encoding/json"
 	"strconv"
 
 	"weir/api"
@@ -159,24 +158,12 @@ func (e *messageEncoder) AppendWhole(dst []byte, choices []answer.Delta, u answe
 	}
 	for i := range d.Calls {
 		dst = appendToolUse(api.AppendComma(dst, blocks), &d.Calls[i])
-		dst = append(appendInput(dst, d.Calls[i].Arguments), '}')
+		dst = append(d.Calls[i].AppendObject(dst), '}')
 		blocks++
 	}
 	dst = e.appendStop(append(dst, `],`...), d)
 	dst = append(dst, `,"usage":`...)
 	return append(AppendUsage(dst, u), '}')
-}
-
-// appendInput appends a call's arguments as an object. What is none stands in one.
-func appendInput(dst, arguments []byte) []byte {
-	var fields map[string]json.RawMessage
-	switch {
-	case len(arguments) == 0:
-		return append(dst, "{}"...)
-	case json.Unmarshal(arguments, &fields) == nil && fields != nil:
-		return append(dst, arguments...)
-	}
-	return append(api.AppendString(append(dst, `{"arguments":`...), arguments), '}')
 }
 
 // appendStop appends stop_reason and stop_sequence, and the tenant's limit that ended the

@@ -33,12 +33,19 @@ func NewSet(models []*Model) (*Set, error) {
 	return s, nil
 }
 
+// latest is the tag that Ollama's clients put behind names that have none.
+const latest = ":latest"
+
 // Find resolves a request's model field; a missing one means the only model.
 func (s *Set) Find(name string) (*Model, bool) {
 	if name == "" && len(s.List) == 1 {
 		return s.List[0], true
 	}
 	m, ok := s.ByName[name]
+	if !ok {
+		name = strings.TrimSuffix(name, latest)
+		m, ok = s.ByName[name]
+	}
 	if !ok {
 		model, label := SplitVersion(name)
 		if m, ok = s.ByName[model]; ok && (label == "" || m.Versions == nil) {

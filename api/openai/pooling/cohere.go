@@ -16,7 +16,7 @@ import (
 // vectorTypes are the types that a vector can be given in. binary and ubinary have a bit for each value, set where
 // the value is above zero, eight to a number with the first in its highest bit, as numpy's packbits.
 var vectorTypes = map[string]func(dst []byte, v []float32) []byte{
-	"float":   appendFloats,
+	"float":   AppendFloats,
 	"base64":  appendBase64,
 	"binary":  func(dst []byte, v []float32) []byte { return AppendBits(dst, v, -128) },
 	"ubinary": func(dst []byte, v []float32) []byte { return AppendBits(dst, v, 0) },

@@ -117,7 +117,7 @@ func (a *embeddingAnswer) AppendAnswer(dst []byte, p *Request, vectors [][]float
 		if v = a.apply(v); a.base64 {
 			dst = appendBase64(dst, v)
 		} else {
-			dst = appendFloats(dst, v)
+			dst = AppendFloats(dst, v)
 		}
 		dst = append(dst, '}')
 	}
@@ -152,7 +152,7 @@ func (rules Rules) ReadEmbed(o *job.Body, m *models.Model) (*Request, *api.Error
 func (a *bareVectors) AppendAnswer(dst []byte, _ *Request, vectors [][]float32) []byte {
 	dst = append(slices.Grow(dst, a.bytes(len(vectors))), '[')
 	for i, v := range vectors {
-		dst = appendFloats(api.AppendComma(dst, i), a.apply(v))
+		dst = AppendFloats(api.AppendComma(dst, i), a.apply(v))
 	}
 	return append(dst, ']')
 }

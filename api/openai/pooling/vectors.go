@@ -70,9 +70,9 @@ func logit(labels []float32) float32 {
 // softmax.
 func sigmoid(x float32) float32 { return float32(1 / (1 + math.Exp(-float64(x)))) }
 
-// appendFloats appends a vector as JSON: of each number the shortest text that reads
+// AppendFloats appends a vector as JSON: of each number the shortest text that reads
 // back as the same float32.
-func appendFloats(dst []byte, v []float32) []byte {
+func AppendFloats(dst []byte, v []float32) []byte {
 	dst = append(dst, '[')
 	for i, f := range v {
 		dst = appendFloat(api.AppendComma(dst, i), f)

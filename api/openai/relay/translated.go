@@ -135,7 +135,8 @@ func (p *Passage) Used() answer.Usage {
 		p.Estimate()
 	}
 	f := &p.Result
-	return answer.Usage{Prompt: f.PromptTokens, Output: f.OutputTokens, Cached: f.CachedTokens, Reasoning: p.reasoned, Thinks: p.reasoned > 0}
+	return answer.Usage{Prompt: f.PromptTokens, Output: f.OutputTokens, Cached: f.CachedTokens, Reasoning: p.reasoned, Thinks: p.reasoned > 0,
+		Times: answer.Times{FirstToken: f.FirstToken, LastToken: f.LastToken}}
 }
 
 // rewordedBytes is what an answer of any API has beside its texts.
