@@ -44,6 +44,7 @@ type Config struct {
 	Batches     BatchesFunc                     // GET /admin/batches: unfinished batches as JSON; nil: 404
 	Models      Models                          // GET /admin/models, POST /admin/models/{action}; nil: 404
 	Tenants     Tenants                         // /admin/tenants and /admin/keys; nil: 404
+	Audit       AuditFunc                       // GET /admin/audit; nil: 404
 	Usage       usage.Ledger                    // GET /admin/usage; nil: 404
 	Rollouts    Rollouts                        // /v1/rollouts, and those of /v1/deployments; nil: 404
 	Deployer    Deployer                        // what all servers on the store shall answer with; nil: there is no store
@@ -146,6 +147,9 @@ func New(c Config) http.Handler {
 	}
 	if c.Tenants != nil {
 		c.handleTenants(mux)
+	}
+	if c.Audit != nil {
+		mux.HandleFunc("GET "+auditPath, audit(c.Audit))
 	}
 	if c.Usage != nil {
 		mux.HandleFunc("GET "+usagePath, c.usage)
@@ -276,6 +280,9 @@ func (c Config) index(w http.ResponseWriter, r *http.Request) {
 	if c.Tenants != nil {
 		paths = append(paths, tenantsPath, "POST "+tenantsPath, "GET, PATCH, DELETE "+tenantsPath+"/{name}",
 			keysPath+"?tenant=", "POST "+keysPath, "GET, PATCH, DELETE "+keysPath+"/{id}", "POST "+keysPath+"/{id}/rotate")
+	}
+	if c.Audit != nil {
+		paths = append(paths, auditPath)
 	}
 	if c.Usage != nil {
 		paths = append(paths, usagePath)

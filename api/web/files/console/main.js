@@ -10,9 +10,11 @@ import { Models } from "./models.js";
 import { Rollouts } from "./rollouts.js";
 import { Replicas } from "./replicas.js";
 import { Tenant, Tenants } from "./tenants.js";
+import { Drift } from "./drift.js";
+import { Audit } from "./audit.js";
 
-const nav = [["now", "Now", "now"], ["requests", "Requests", "list"], ["models", "Models", "box"], ["rollouts", "Rollouts", "rollout"], ["tenants", "Tenants", "people"], ["replicas", "Replicas", "server"]];
-const views = { now: Now, requests: Requests, models: Models, rollouts: Rollouts, tenants: Tenants, replicas: Replicas };
+const nav = [["now", "Now", "now"], ["requests", "Requests", "list"], ["models", "Models", "box"], ["rollouts", "Rollouts", "rollout"], ["tenants", "Tenants", "people"], ["replicas", "Replicas", "server"], ["classical", "Classical models", "plot"], ["audit", "Audit log", "audit"]];
+const views = { now: Now, requests: Requests, models: Models, rollouts: Rollouts, tenants: Tenants, replicas: Replicas, classical: Drift, audit: Audit };
 const single = { request: Request, tenants: Tenant }; // of one thing, by its id
 
 const states = { connecting: ["", "connecting"], open: ["good", "live"], waiting: ["warn", "connection lost, trying again"], refused: ["bad", "refused"] };
