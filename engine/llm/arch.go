@@ -40,9 +40,13 @@ func architectureNamed(name string) (architecture, error) {
 		}
 		known[i] = a.name
 	}
-	if name == "gptoss" {
+	switch name {
+	case "gptoss":
 		return architecture{}, fmt.Errorf("%w: architecture %q is that of Ollama's early files of gpt-oss, whose tensors have other names and types; "+
 			"use a file whose architecture is gpt-oss", ErrModel, name)
+	case "phimoe":
+		return architecture{}, fmt.Errorf("%w: architecture %q is not supported: its models were trained with layer norms and SparseMixer, and the runtimes of "+
+			"such files compute root-mean-square norms and a softmax; use a Phi-4 or another mixture of experts", ErrModel, name)
 	}
 	return architecture{}, fmt.Errorf("%w: architecture %q is not supported; the native engine runs %s",
 		ErrModel, name, strings.Join(known, ", "))

@@ -66,6 +66,13 @@ func TestEarlyFilesOfOllamaAreRefused(t *testing.T) {
 	}
 }
 
+// Phi-3.5-MoE is refused with the reason, since runtimes compute its files otherwise than its models were trained.
+func TestPhiMoEIsRefusedWithItsReason(t *testing.T) {
+	if _, err := Describe(tiny{arch: "phimoe"}.file(t), Options{}); err == nil || !strings.Contains(err.Error(), "trained with layer norms and SparseMixer") {
+		t.Error(err)
+	}
+}
+
 // Routes are as the definition says, for all ways of gating; rows whose scores are not numbers show it and break nothing.
 func TestRoutesFollowTheDefinition(t *testing.T) {
 	c := kernel.NewCPU(1, isa.Portable)
