@@ -153,6 +153,8 @@ func TestOllamaFaults(t *testing.T) {
 		{routeOllamaGenerate, `{"model":"test-model","prompt":"` + strings.Repeat("hi ", 400) + `"}`, 400, "exceeds the context length"},
 		{routeOllamaEmbed, `{"model":"test-model","input":"hi"}`, 400, "test-model"},
 		{"/api/create", `{}`, 501, "weir models import"},
+		{"/api/pull", `{"model":"other:1b"}`, 501, "weir models pull"},
+		{"/api/pull", `{}`, 400, "model"},
 		{"/api/nothing", `{}`, 404, "nothing is served"},
 	} {
 		res, body := r.do("POST", tc.path, "", tc.body)
@@ -231,6 +233,12 @@ func TestOllamaModels(t *testing.T) {
 		if !strings.Contains(text, part) {
 			t.Errorf("show lacks %s: %s", part, text)
 		}
+	}
+	if _, text := r.post("/api/pull", `{"model":"test-model:latest"}`); text != "{\"status\":\"pulling manifest\"}\n{\"status\":\"success\"}\n" {
+		t.Errorf("a pull of a model that is here: %s", text)
+	}
+	if _, text := r.post("/api/pull", `{"name":"test-model","stream":false}`); text != `{"status":"success"}` {
+		t.Errorf("a pull of a model that is here: %s", text)
 	}
 	_, text = r.post(routeOllamaGenerate, `{"model":"test-model","prompt":"","keep_alive":0}`)
 	_, loaded := r.post(routeOllamaChat, `{"model":"test-model","messages":[],"keep_alive":90}`)

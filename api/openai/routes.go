@@ -48,6 +48,7 @@ const (
 	routeOllamaRunning  = "/api/ps"
 	routeOllamaShow     = "/api/show"
 	routeOllamaVersion  = "/api/version"
+	routeOllamaPull     = "/api/pull"
 
 	routeOther = "other" // no route; a label for hooks
 )
@@ -98,7 +99,7 @@ func (s *Server) routeTable() []*route {
 		get(routeOllamaRunning, serveOllamaRunning),
 		post(routeOllamaShow, serveOllamaShow),
 		open(routeOllamaVersion, serveOllamaVersion),
-		post("/api/pull", notOllamas),
+		post(routeOllamaPull, serveOllamaPull),
 		post("/api/push", notOllamas),
 		post("/api/create", notOllamas),
 		post("/api/copy", notOllamas),

@@ -64,6 +64,8 @@ await run("ollama", {
     return models[0].name;
   },
   async faults() {
+    assert.equal((await client.pull({ model })).status, "success");
+    await refused(() => client.pull({ model: "no-such-model" }), 501);
     await refused(() => client.embed({ model, input: "a" }), 400);
     await refused(() => client.embeddings({ model, prompt: "a" }), 400);
     await refused(() => client.create({ model: "x", from: model }), 501);

@@ -214,6 +214,8 @@ def embeds():
 
 
 def changes():
+    expect("a model that is here is pulled", client.pull(MODEL).status == "success" and [p.status for p in client.pull(MODEL, stream=True)][-1] == "success")
+    refused(lambda: client.pull("no-such-model:1b"), 501)
     for call in (lambda: client.create("x", from_=MODEL), lambda: client.copy(MODEL, "x"), lambda: client.delete("x"), lambda: client.push("x")):
         text = refused(call, 501)
     return text
