@@ -147,7 +147,8 @@ type product struct {
 	w      []reg.VecVirtual   // weights
 	b      reg.VecVirtual     // activations, of two tiles
 	shares []int              // lines of the next two tiles that each of the next k-quads prefetches
-	next   reg.Register       // the first of these lines that was not prefetched yet
+	next   reg.Register       // the first of these lines that was not prefetched yet; of one tile what stream has come to
+	ahead  []operand.Mem      // lines that the next k-quads prefetch into the second-level cache, one each
 }
 
 func newProduct(ctx *build.Context, name string, t weightType, tiles, rows int) *product {
@@ -185,6 +186,10 @@ func (p *product) begin() {
 		p.zero(p.total)
 	}
 	if p.tiles == 1 {
+		if p.farAhead() && p.of.kind == kindSuper {
+			p.next = p.GP64()
+			p.MOVQ(p.tile, p.next)
+		}
 		return
 	}
 	p.b = p.ZMM()
@@ -233,9 +238,37 @@ func (p *product) weight(base reg.Register, disp, tile int) operand.Mem {
 // prefetchAhead prefetches where the product takes one tile. A product of two
 // tiles prefetches by prefetchNextTiles instead.
 func (p *product) prefetchAhead(base reg.Register, n int) {
-	if p.tiles == 1 {
+	switch {
+	case p.tiles > 1:
+	case p.farAhead():
+		p.prefetchFar(base, n)
+	default:
 		p.frame.prefetchAhead(base, n)
 	}
+}
+
+// fewRows are multiplied so fast that lines need not be asked for again when they are in the second-level cache.
+const fewRows = 2
+
+// farAhead reports whether the product prefetches as its type's far says.
+func (p *product) farAhead() bool { return p.tiles == 1 && p.rows <= p.of.far.rows }
+
+// prefetchFar makes the next k-quads prefetch n bytes as the type's far says, counted from base.
+func (p *product) prefetchFar(base reg.Register, n int) {
+	for i := 0; i < n; i += 64 {
+		p.ahead = append(p.ahead, at(base, p.of.far.second+i))
+		if p.rows > fewRows {
+			p.lines = append(p.lines, at(base, p.of.far.first+i))
+		}
+	}
+}
+
+// stream makes body, which multiplies one of so many parts of a block, prefetch a part of one as the type's far says. Parts are taken in
+// the order of memory, whatever the order is in which the product reads codes and scales.
+func (p *product) stream(parts int, body func()) {
+	p.prefetchFar(p.next, p.part.size/parts)
+	body()
+	p.ADDQ(operand.U32(uint32(p.part.size/parts)), p.next)
 }
 
 // prefetchNextTiles makes a product of several tiles prefetch the next ones into the
@@ -253,8 +286,8 @@ func (p *product) prefetchNextTiles(parts, dots int) {
 	}
 }
 
-// prefetchLine prefetches what prefetchAhead or prefetchNextTiles have for this
-// k-quad, if anything.
+// prefetchLine prefetches what prefetchAhead, stream or prefetchNextTiles have for
+// this k-quad, if anything.
 func (p *product) prefetchLine() {
 	if len(p.shares) > 0 {
 		for i := range p.shares[0] {
@@ -262,6 +295,10 @@ func (p *product) prefetchLine() {
 		}
 		p.ADDQ(operand.U32(uint32(64*p.shares[0])), p.next)
 		p.shares = p.shares[1:]
+	}
+	if len(p.ahead) > 0 {
+		p.PREFETCHT1(p.ahead[0])
+		p.ahead = p.ahead[1:]
 	}
 	p.frame.prefetchLine()
 }

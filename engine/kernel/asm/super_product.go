@@ -46,11 +46,15 @@ func (p *product) fours(offsets, steps []int, body func(at []reg.Register)) {
 		p.LEAQ(at(p.tile, o), pointers[i])
 	}
 	p.loop(group, func() {
-		for i, s := range steps {
-			p.prefetchAhead(pointers[i], s)
+		if p.farAhead() {
+			p.stream(4, func() { body(pointers) })
+		} else {
+			for i, s := range steps {
+				p.prefetchAhead(pointers[i], s)
+			}
+			p.prefetchNextTiles(4, 16)
+			body(pointers)
 		}
-		p.prefetchNextTiles(4, 16)
-		body(pointers)
 		for i, s := range steps {
 			p.ADDQ(operand.U32(uint32(s)), pointers[i])
 		}

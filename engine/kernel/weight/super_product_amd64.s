@@ -8226,139 +8226,142 @@ loop1:
 	MOVQ         tile+16(FP), BX
 	MOVQ         blocks+56(FP), SI
 	VPXORD       Z1, Z1, Z1
-	MOVL         $0x03030303, DI
-	VPBROADCASTD DI, Z2
-	MOVL         $0x04040404, DI
-	VPBROADCASTD DI, Z3
+	MOVQ         BX, DI
+	MOVL         $0x03030303, R8
+	VPBROADCASTD R8, Z2
+	MOVL         $0x04040404, R8
+	VPBROADCASTD R8, Z3
 
 loop2:
 	VPXORD Z5, Z5, Z5
-	LEAQ   256(AX), DI
+	LEAQ   256(AX), R8
 	MOVQ   $0x00000004, (SP)
-	LEAQ   (BX), R8
-	LEAQ   1024(BX), R9
-	LEAQ   1536(BX), R10
+	LEAQ   (BX), R9
+	LEAQ   1024(BX), R10
+	LEAQ   1536(BX), R11
 
 loop3:
-	VPSRAD.BCST $0x03, (DI), Z4
+	VPSRAD.BCST $0x03, (R8), Z4
 	TESTL       $0x00000f0f, (DX)
 	JNE         large4
 
 back4:
-	VPANDD        (R8), Z2, Z0
-	VPSLLW        $0x02, (R9), Z6
+	VPANDD        (R9), Z2, Z0
+	VPSLLW        $0x02, (R10), Z6
 	VPTERNLOGD    $0xf8, Z3, Z6, Z0
-	PREFETCHT0    5472(R8)
+	PREFETCHT1    5472(DI)
 	VPDPBUSD.BCST (AX), Z0, Z4
-	VPANDD        64(R8), Z2, Z0
-	VPSLLW        $0x01, (R9), Z6
+	VPANDD        64(R9), Z2, Z0
+	VPSLLW        $0x01, (R10), Z6
 	VPTERNLOGD    $0xf8, Z3, Z6, Z0
-	PREFETCHT0    5536(R8)
+	PREFETCHT1    5536(DI)
 	VPDPBUSD.BCST 4(AX), Z0, Z4
-	VPANDD        128(R8), Z2, Z0
-	VMOVDQU32     (R9), Z6
+	VPANDD        128(R9), Z2, Z0
+	VMOVDQU32     (R10), Z6
 	VPTERNLOGD    $0xf8, Z3, Z6, Z0
-	PREFETCHT0    5600(R8)
+	PREFETCHT1    5600(DI)
 	VPDPBUSD.BCST 8(AX), Z0, Z4
-	VPANDD        192(R8), Z2, Z0
-	VPSRLW        $0x01, (R9), Z6
+	VPANDD        192(R9), Z2, Z0
+	VPSRLW        $0x01, (R10), Z6
 	VPTERNLOGD    $0xf8, Z3, Z6, Z0
-	PREFETCHT0    5664(R8)
+	PREFETCHT1    5664(DI)
 	VPDPBUSD.BCST 12(AX), Z0, Z4
-	VPMOVSXBD     (R10), Z0
+	VPMOVSXBD     (R11), Z0
 	VPMULLD       Z0, Z4, Z4
 	VPADDD        Z4, Z5, Z5
-	VPSRAD.BCST   $0x03, 4(DI), Z4
+	VPSRAD.BCST   $0x03, 4(R8), Z4
 	TESTL         $0x0000f0f0, (DX)
 	JNE           large5
 
 back5:
-	VPSRLW        $0x02, (R8), Z0
+	VPSRLW        $0x02, (R9), Z0
 	VPANDD        Z2, Z0, Z0
-	VPSRLW        $0x02, (R9), Z6
+	VPSRLW        $0x02, (R10), Z6
 	VPTERNLOGD    $0xf8, Z3, Z6, Z0
-	PREFETCHT0    5472(R9)
+	PREFETCHT1    5728(DI)
 	VPDPBUSD.BCST 16(AX), Z0, Z4
-	VPSRLW        $0x02, 64(R8), Z0
+	VPSRLW        $0x02, 64(R9), Z0
 	VPANDD        Z2, Z0, Z0
-	VPSRLW        $0x03, (R9), Z6
+	VPSRLW        $0x03, (R10), Z6
 	VPTERNLOGD    $0xf8, Z3, Z6, Z0
-	PREFETCHT0    5536(R9)
+	PREFETCHT1    5792(DI)
 	VPDPBUSD.BCST 20(AX), Z0, Z4
-	VPSRLW        $0x02, 128(R8), Z0
+	VPSRLW        $0x02, 128(R9), Z0
 	VPANDD        Z2, Z0, Z0
-	VPSRLW        $0x04, (R9), Z6
+	VPSRLW        $0x04, (R10), Z6
 	VPTERNLOGD    $0xf8, Z3, Z6, Z0
-	PREFETCHT0    5472(R10)
+	PREFETCHT1    5856(DI)
 	VPDPBUSD.BCST 24(AX), Z0, Z4
-	VPSRLW        $0x02, 192(R8), Z0
+	VPSRLW        $0x02, 192(R9), Z0
 	VPANDD        Z2, Z0, Z0
-	VPSRLW        $0x05, (R9), Z6
+	VPSRLW        $0x05, (R10), Z6
 	VPTERNLOGD    $0xf8, Z3, Z6, Z0
+	PREFETCHT1    5920(DI)
 	VPDPBUSD.BCST 28(AX), Z0, Z4
-	VPMOVSXBD     16(R10), Z0
+	VPMOVSXBD     16(R11), Z0
 	VPMULLD       Z0, Z4, Z4
 	VPADDD        Z4, Z5, Z5
-	VPSRAD.BCST   $0x03, 8(DI), Z4
+	VPSRAD.BCST   $0x03, 8(R8), Z4
 	TESTL         $0x0f0f0000, (DX)
 	JNE           large6
 
 back6:
-	VPSRLW        $0x04, (R8), Z0
+	VPSRLW        $0x04, (R9), Z0
 	VPANDD        Z2, Z0, Z0
-	VPSLLW        $0x02, 64(R9), Z6
+	VPSLLW        $0x02, 64(R10), Z6
 	VPTERNLOGD    $0xf8, Z3, Z6, Z0
 	VPDPBUSD.BCST 32(AX), Z0, Z4
-	VPSRLW        $0x04, 64(R8), Z0
+	VPSRLW        $0x04, 64(R9), Z0
 	VPANDD        Z2, Z0, Z0
-	VPSLLW        $0x01, 64(R9), Z6
+	VPSLLW        $0x01, 64(R10), Z6
 	VPTERNLOGD    $0xf8, Z3, Z6, Z0
 	VPDPBUSD.BCST 36(AX), Z0, Z4
-	VPSRLW        $0x04, 128(R8), Z0
+	VPSRLW        $0x04, 128(R9), Z0
 	VPANDD        Z2, Z0, Z0
-	VMOVDQU32     64(R9), Z6
+	VMOVDQU32     64(R10), Z6
 	VPTERNLOGD    $0xf8, Z3, Z6, Z0
 	VPDPBUSD.BCST 40(AX), Z0, Z4
-	VPSRLW        $0x04, 192(R8), Z0
+	VPSRLW        $0x04, 192(R9), Z0
 	VPANDD        Z2, Z0, Z0
-	VPSRLW        $0x01, 64(R9), Z6
+	VPSRLW        $0x01, 64(R10), Z6
 	VPTERNLOGD    $0xf8, Z3, Z6, Z0
 	VPDPBUSD.BCST 44(AX), Z0, Z4
-	VPMOVSXBD     32(R10), Z0
+	VPMOVSXBD     32(R11), Z0
 	VPMULLD       Z0, Z4, Z4
 	VPADDD        Z4, Z5, Z5
-	VPSRAD.BCST   $0x03, 12(DI), Z4
+	VPSRAD.BCST   $0x03, 12(R8), Z4
 	TESTL         $0xf0f00000, (DX)
 	JNE           large7
 
 back7:
-	VPSRLW           $0x06, (R8), Z0
+	VPSRLW           $0x06, (R9), Z0
 	VPANDD           Z2, Z0, Z0
-	VPSRLW           $0x02, 64(R9), Z6
+	VPSRLW           $0x02, 64(R10), Z6
 	VPTERNLOGD       $0xf8, Z3, Z6, Z0
 	VPDPBUSD.BCST    48(AX), Z0, Z4
-	VPSRLW           $0x06, 64(R8), Z0
+	VPSRLW           $0x06, 64(R9), Z0
 	VPANDD           Z2, Z0, Z0
-	VPSRLW           $0x03, 64(R9), Z6
+	VPSRLW           $0x03, 64(R10), Z6
 	VPTERNLOGD       $0xf8, Z3, Z6, Z0
 	VPDPBUSD.BCST    52(AX), Z0, Z4
-	VPSRLW           $0x06, 128(R8), Z0
+	VPSRLW           $0x06, 128(R9), Z0
 	VPANDD           Z2, Z0, Z0
-	VPSRLW           $0x04, 64(R9), Z6
+	VPSRLW           $0x04, 64(R10), Z6
 	VPTERNLOGD       $0xf8, Z3, Z6, Z0
 	VPDPBUSD.BCST    56(AX), Z0, Z4
-	VPSRLW           $0x06, 192(R8), Z0
+	VPSRLW           $0x06, 192(R9), Z0
 	VPANDD           Z2, Z0, Z0
-	VPSRLW           $0x05, 64(R9), Z6
+	VPSRLW           $0x05, 64(R10), Z6
 	VPTERNLOGD       $0xf8, Z3, Z6, Z0
 	VPDPBUSD.BCST    60(AX), Z0, Z4
-	VPMOVSXBD        48(R10), Z0
+	VPMOVSXBD        48(R11), Z0
 	VPMULLD          Z0, Z4, Z4
 	VPADDD           Z4, Z5, Z5
-	ADDQ             $0x00000010, DI
-	ADDQ             $0x00000100, R8
-	ADDQ             $0x00000080, R9
-	ADDQ             $0x00000040, R10
+	ADDQ             $0x00000010, R8
+	ADDQ             $0x000001c8, DI
+	ADDQ             $0x00000100, R9
+	ADDQ             $0x00000080, R10
+	ADDQ             $0x00000040, R11
 	ADDQ             $0x00000040, AX
 	ADDQ             $0x00000080, CX
 	ADDQ             $0x00000004, DX
@@ -8398,129 +8401,129 @@ plain:
 	RET
 
 large4:
-	MOVWLZX (DX), R11
-	ANDL    $0x00000f0f, R11
+	MOVWLZX (DX), R12
+	ANDL    $0x00000f0f, R12
 
 next4:
-	TZCNTL        R11, R12
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	VMOVD         R13, X6
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R8, R13
-	VMOVDQU32     (R13), Z0
+	TZCNTL        R12, R13
+	MOVL          R13, R14
+	ANDL          $0x00000008, R14
+	VMOVD         R14, X6
+	MOVL          R13, R14
+	ANDL          $0x00000003, R14
+	SHLL          $0x06, R14
+	ADDQ          R9, R14
+	VMOVDQU32     (R14), Z0
 	VPSRLW        X6, Z0, Z0
 	VPANDD.BCST   words03<>+0(SB), Z0, Z0
-	MOVL          R12, R13
-	ANDL          $0x0000000f, R13
-	VMOVD         R13, X6
-	VMOVDQU32     (R9), Z7
+	MOVL          R13, R14
+	ANDL          $0x0000000f, R14
+	VMOVD         R14, X6
+	VMOVDQU32     (R10), Z7
 	VPSRLW        X6, Z7, Z7
 	VPANDD.BCST   words01<>+0(SB), Z7, Z7
 	VPSLLW        $0x02, Z7, Z7
 	VPORD         Z7, Z0, Z0
-	IMUL3Q        $0x00000004, R12, R12
-	ADDQ          CX, R12
-	VPDPWSSD.BCST (R12), Z0, Z4
-	BLSRL         R11, R11
+	IMUL3Q        $0x00000004, R13, R13
+	ADDQ          CX, R13
+	VPDPWSSD.BCST (R13), Z0, Z4
+	BLSRL         R12, R12
 	JNZ           next4
 	JMP           back4
 
 large5:
-	MOVWLZX (DX), R11
-	ANDL    $0x0000f0f0, R11
+	MOVWLZX (DX), R12
+	ANDL    $0x0000f0f0, R12
 
 next5:
-	TZCNTL        R11, R12
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	ADDL          $0x02, R13
-	VMOVD         R13, X6
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R8, R13
-	VMOVDQU32     (R13), Z0
+	TZCNTL        R12, R13
+	MOVL          R13, R14
+	ANDL          $0x00000008, R14
+	ADDL          $0x02, R14
+	VMOVD         R14, X6
+	MOVL          R13, R14
+	ANDL          $0x00000003, R14
+	SHLL          $0x06, R14
+	ADDQ          R9, R14
+	VMOVDQU32     (R14), Z0
 	VPSRLW        X6, Z0, Z0
 	VPANDD.BCST   words03<>+0(SB), Z0, Z0
-	MOVL          R12, R13
-	ANDL          $0x0000000f, R13
-	VMOVD         R13, X6
-	VMOVDQU32     (R9), Z7
+	MOVL          R13, R14
+	ANDL          $0x0000000f, R14
+	VMOVD         R14, X6
+	VMOVDQU32     (R10), Z7
 	VPSRLW        X6, Z7, Z7
 	VPANDD.BCST   words01<>+0(SB), Z7, Z7
 	VPSLLW        $0x02, Z7, Z7
 	VPORD         Z7, Z0, Z0
-	IMUL3Q        $0x00000004, R12, R12
-	ADDQ          CX, R12
-	VPDPWSSD.BCST (R12), Z0, Z4
-	BLSRL         R11, R11
+	IMUL3Q        $0x00000004, R13, R13
+	ADDQ          CX, R13
+	VPDPWSSD.BCST (R13), Z0, Z4
+	BLSRL         R12, R12
 	JNZ           next5
 	JMP           back5
 
 large6:
-	MOVWLZX 2(DX), R11
-	ANDL    $0x00000f0f, R11
+	MOVWLZX 2(DX), R12
+	ANDL    $0x00000f0f, R12
 
 next6:
-	TZCNTL        R11, R12
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	ADDL          $0x04, R13
-	VMOVD         R13, X6
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R8, R13
-	VMOVDQU32     (R13), Z0
+	TZCNTL        R12, R13
+	MOVL          R13, R14
+	ANDL          $0x00000008, R14
+	ADDL          $0x04, R14
+	VMOVD         R14, X6
+	MOVL          R13, R14
+	ANDL          $0x00000003, R14
+	SHLL          $0x06, R14
+	ADDQ          R9, R14
+	VMOVDQU32     (R14), Z0
 	VPSRLW        X6, Z0, Z0
 	VPANDD.BCST   words03<>+0(SB), Z0, Z0
-	MOVL          R12, R13
-	ANDL          $0x0000000f, R13
-	VMOVD         R13, X6
-	VMOVDQU32     64(R9), Z7
+	MOVL          R13, R14
+	ANDL          $0x0000000f, R14
+	VMOVD         R14, X6
+	VMOVDQU32     64(R10), Z7
 	VPSRLW        X6, Z7, Z7
 	VPANDD.BCST   words01<>+0(SB), Z7, Z7
 	VPSLLW        $0x02, Z7, Z7
 	VPORD         Z7, Z0, Z0
-	IMUL3Q        $0x00000004, R12, R12
-	ADDQ          CX, R12
-	VPDPWSSD.BCST 64(R12), Z0, Z4
-	BLSRL         R11, R11
+	IMUL3Q        $0x00000004, R13, R13
+	ADDQ          CX, R13
+	VPDPWSSD.BCST 64(R13), Z0, Z4
+	BLSRL         R12, R12
 	JNZ           next6
 	JMP           back6
 
 large7:
-	MOVWLZX 2(DX), R11
-	ANDL    $0x0000f0f0, R11
+	MOVWLZX 2(DX), R12
+	ANDL    $0x0000f0f0, R12
 
 next7:
-	TZCNTL        R11, R12
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	ADDL          $0x06, R13
-	VMOVD         R13, X6
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R8, R13
-	VMOVDQU32     (R13), Z0
+	TZCNTL        R12, R13
+	MOVL          R13, R14
+	ANDL          $0x00000008, R14
+	ADDL          $0x06, R14
+	VMOVD         R14, X6
+	MOVL          R13, R14
+	ANDL          $0x00000003, R14
+	SHLL          $0x06, R14
+	ADDQ          R9, R14
+	VMOVDQU32     (R14), Z0
 	VPSRLW        X6, Z0, Z0
 	VPANDD.BCST   words03<>+0(SB), Z0, Z0
-	MOVL          R12, R13
-	ANDL          $0x0000000f, R13
-	VMOVD         R13, X6
-	VMOVDQU32     64(R9), Z7
+	MOVL          R13, R14
+	ANDL          $0x0000000f, R14
+	VMOVD         R14, X6
+	VMOVDQU32     64(R10), Z7
 	VPSRLW        X6, Z7, Z7
 	VPANDD.BCST   words01<>+0(SB), Z7, Z7
 	VPSLLW        $0x02, Z7, Z7
 	VPORD         Z7, Z0, Z0
-	IMUL3Q        $0x00000004, R12, R12
-	ADDQ          CX, R12
-	VPDPWSSD.BCST 64(R12), Z0, Z4
-	BLSRL         R11, R11
+	IMUL3Q        $0x00000004, R13, R13
+	ADDQ          CX, R13
+	VPDPWSSD.BCST 64(R13), Z0, Z4
+	BLSRL         R12, R12
 	JNZ           next7
 	JMP           back7
 
@@ -8536,168 +8539,171 @@ loop1:
 	MOVQ         blocks+56(FP), SI
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
-	MOVL         $0x03030303, DI
-	VPBROADCASTD DI, Z3
-	MOVL         $0x04040404, DI
-	VPBROADCASTD DI, Z4
+	MOVQ         BX, DI
+	MOVL         $0x03030303, R8
+	VPBROADCASTD R8, Z3
+	MOVL         $0x04040404, R8
+	VPBROADCASTD R8, Z4
 
 loop2:
 	VPXORD Z7, Z7, Z7
 	VPXORD Z8, Z8, Z8
-	LEAQ   512(AX), DI
+	LEAQ   512(AX), R8
 	MOVQ   $0x00000004, (SP)
-	LEAQ   (BX), R8
-	LEAQ   1024(BX), R9
-	LEAQ   1536(BX), R10
+	LEAQ   (BX), R9
+	LEAQ   1024(BX), R10
+	LEAQ   1536(BX), R11
 
 loop3:
-	VPSRAD.BCST $0x03, (DI), Z5
-	VPSRAD.BCST $0x03, 4(DI), Z6
+	VPSRAD.BCST $0x03, (R8), Z5
+	VPSRAD.BCST $0x03, 4(R8), Z6
 	TESTL       $0x00000f0f, (DX)
 	JNE         large4
 
 back4:
-	VPANDD        (R8), Z3, Z0
-	VPSLLW        $0x02, (R9), Z9
+	VPANDD        (R9), Z3, Z0
+	VPSLLW        $0x02, (R10), Z9
 	VPTERNLOGD    $0xf8, Z4, Z9, Z0
-	PREFETCHT0    5472(R8)
+	PREFETCHT1    5472(DI)
 	VPDPBUSD.BCST (AX), Z0, Z5
 	VPDPBUSD.BCST 4(AX), Z0, Z6
-	VPANDD        64(R8), Z3, Z0
-	VPSLLW        $0x01, (R9), Z9
+	VPANDD        64(R9), Z3, Z0
+	VPSLLW        $0x01, (R10), Z9
 	VPTERNLOGD    $0xf8, Z4, Z9, Z0
-	PREFETCHT0    5536(R8)
+	PREFETCHT1    5536(DI)
 	VPDPBUSD.BCST 8(AX), Z0, Z5
 	VPDPBUSD.BCST 12(AX), Z0, Z6
-	VPANDD        128(R8), Z3, Z0
-	VMOVDQU32     (R9), Z9
+	VPANDD        128(R9), Z3, Z0
+	VMOVDQU32     (R10), Z9
 	VPTERNLOGD    $0xf8, Z4, Z9, Z0
-	PREFETCHT0    5600(R8)
+	PREFETCHT1    5600(DI)
 	VPDPBUSD.BCST 16(AX), Z0, Z5
 	VPDPBUSD.BCST 20(AX), Z0, Z6
-	VPANDD        192(R8), Z3, Z0
-	VPSRLW        $0x01, (R9), Z9
+	VPANDD        192(R9), Z3, Z0
+	VPSRLW        $0x01, (R10), Z9
 	VPTERNLOGD    $0xf8, Z4, Z9, Z0
-	PREFETCHT0    5664(R8)
+	PREFETCHT1    5664(DI)
 	VPDPBUSD.BCST 24(AX), Z0, Z5
 	VPDPBUSD.BCST 28(AX), Z0, Z6
-	VPMOVSXBD     (R10), Z0
+	VPMOVSXBD     (R11), Z0
 	VPMULLD       Z0, Z5, Z5
 	VPADDD        Z5, Z7, Z7
 	VPMULLD       Z0, Z6, Z6
 	VPADDD        Z6, Z8, Z8
-	VPSRAD.BCST   $0x03, 8(DI), Z5
-	VPSRAD.BCST   $0x03, 12(DI), Z6
+	VPSRAD.BCST   $0x03, 8(R8), Z5
+	VPSRAD.BCST   $0x03, 12(R8), Z6
 	TESTL         $0x0000f0f0, (DX)
 	JNE           large5
 
 back5:
-	VPSRLW        $0x02, (R8), Z0
+	VPSRLW        $0x02, (R9), Z0
 	VPANDD        Z3, Z0, Z0
-	VPSRLW        $0x02, (R9), Z9
+	VPSRLW        $0x02, (R10), Z9
 	VPTERNLOGD    $0xf8, Z4, Z9, Z0
-	PREFETCHT0    5472(R9)
+	PREFETCHT1    5728(DI)
 	VPDPBUSD.BCST 32(AX), Z0, Z5
 	VPDPBUSD.BCST 36(AX), Z0, Z6
-	VPSRLW        $0x02, 64(R8), Z0
+	VPSRLW        $0x02, 64(R9), Z0
 	VPANDD        Z3, Z0, Z0
-	VPSRLW        $0x03, (R9), Z9
+	VPSRLW        $0x03, (R10), Z9
 	VPTERNLOGD    $0xf8, Z4, Z9, Z0
-	PREFETCHT0    5536(R9)
+	PREFETCHT1    5792(DI)
 	VPDPBUSD.BCST 40(AX), Z0, Z5
 	VPDPBUSD.BCST 44(AX), Z0, Z6
-	VPSRLW        $0x02, 128(R8), Z0
+	VPSRLW        $0x02, 128(R9), Z0
 	VPANDD        Z3, Z0, Z0
-	VPSRLW        $0x04, (R9), Z9
+	VPSRLW        $0x04, (R10), Z9
 	VPTERNLOGD    $0xf8, Z4, Z9, Z0
-	PREFETCHT0    5472(R10)
+	PREFETCHT1    5856(DI)
 	VPDPBUSD.BCST 48(AX), Z0, Z5
 	VPDPBUSD.BCST 52(AX), Z0, Z6
-	VPSRLW        $0x02, 192(R8), Z0
+	VPSRLW        $0x02, 192(R9), Z0
 	VPANDD        Z3, Z0, Z0
-	VPSRLW        $0x05, (R9), Z9
+	VPSRLW        $0x05, (R10), Z9
 	VPTERNLOGD    $0xf8, Z4, Z9, Z0
+	PREFETCHT1    5920(DI)
 	VPDPBUSD.BCST 56(AX), Z0, Z5
 	VPDPBUSD.BCST 60(AX), Z0, Z6
-	VPMOVSXBD     16(R10), Z0
+	VPMOVSXBD     16(R11), Z0
 	VPMULLD       Z0, Z5, Z5
 	VPADDD        Z5, Z7, Z7
 	VPMULLD       Z0, Z6, Z6
 	VPADDD        Z6, Z8, Z8
-	VPSRAD.BCST   $0x03, 16(DI), Z5
-	VPSRAD.BCST   $0x03, 20(DI), Z6
+	VPSRAD.BCST   $0x03, 16(R8), Z5
+	VPSRAD.BCST   $0x03, 20(R8), Z6
 	TESTL         $0x0f0f0000, (DX)
 	JNE           large6
 
 back6:
-	VPSRLW        $0x04, (R8), Z0
+	VPSRLW        $0x04, (R9), Z0
 	VPANDD        Z3, Z0, Z0
-	VPSLLW        $0x02, 64(R9), Z9
+	VPSLLW        $0x02, 64(R10), Z9
 	VPTERNLOGD    $0xf8, Z4, Z9, Z0
 	VPDPBUSD.BCST 64(AX), Z0, Z5
 	VPDPBUSD.BCST 68(AX), Z0, Z6
-	VPSRLW        $0x04, 64(R8), Z0
+	VPSRLW        $0x04, 64(R9), Z0
 	VPANDD        Z3, Z0, Z0
-	VPSLLW        $0x01, 64(R9), Z9
+	VPSLLW        $0x01, 64(R10), Z9
 	VPTERNLOGD    $0xf8, Z4, Z9, Z0
 	VPDPBUSD.BCST 72(AX), Z0, Z5
 	VPDPBUSD.BCST 76(AX), Z0, Z6
-	VPSRLW        $0x04, 128(R8), Z0
+	VPSRLW        $0x04, 128(R9), Z0
 	VPANDD        Z3, Z0, Z0
-	VMOVDQU32     64(R9), Z9
+	VMOVDQU32     64(R10), Z9
 	VPTERNLOGD    $0xf8, Z4, Z9, Z0
 	VPDPBUSD.BCST 80(AX), Z0, Z5
 	VPDPBUSD.BCST 84(AX), Z0, Z6
-	VPSRLW        $0x04, 192(R8), Z0
+	VPSRLW        $0x04, 192(R9), Z0
 	VPANDD        Z3, Z0, Z0
-	VPSRLW        $0x01, 64(R9), Z9
+	VPSRLW        $0x01, 64(R10), Z9
 	VPTERNLOGD    $0xf8, Z4, Z9, Z0
 	VPDPBUSD.BCST 88(AX), Z0, Z5
 	VPDPBUSD.BCST 92(AX), Z0, Z6
-	VPMOVSXBD     32(R10), Z0
+	VPMOVSXBD     32(R11), Z0
 	VPMULLD       Z0, Z5, Z5
 	VPADDD        Z5, Z7, Z7
 	VPMULLD       Z0, Z6, Z6
 	VPADDD        Z6, Z8, Z8
-	VPSRAD.BCST   $0x03, 24(DI), Z5
-	VPSRAD.BCST   $0x03, 28(DI), Z6
+	VPSRAD.BCST   $0x03, 24(R8), Z5
+	VPSRAD.BCST   $0x03, 28(R8), Z6
 	TESTL         $0xf0f00000, (DX)
 	JNE           large7
 
 back7:
-	VPSRLW           $0x06, (R8), Z0
+	VPSRLW           $0x06, (R9), Z0
 	VPANDD           Z3, Z0, Z0
-	VPSRLW           $0x02, 64(R9), Z9
+	VPSRLW           $0x02, 64(R10), Z9
 	VPTERNLOGD       $0xf8, Z4, Z9, Z0
 	VPDPBUSD.BCST    96(AX), Z0, Z5
 	VPDPBUSD.BCST    100(AX), Z0, Z6
-	VPSRLW           $0x06, 64(R8), Z0
+	VPSRLW           $0x06, 64(R9), Z0
 	VPANDD           Z3, Z0, Z0
-	VPSRLW           $0x03, 64(R9), Z9
+	VPSRLW           $0x03, 64(R10), Z9
 	VPTERNLOGD       $0xf8, Z4, Z9, Z0
 	VPDPBUSD.BCST    104(AX), Z0, Z5
 	VPDPBUSD.BCST    108(AX), Z0, Z6
-	VPSRLW           $0x06, 128(R8), Z0
+	VPSRLW           $0x06, 128(R9), Z0
 	VPANDD           Z3, Z0, Z0
-	VPSRLW           $0x04, 64(R9), Z9
+	VPSRLW           $0x04, 64(R10), Z9
 	VPTERNLOGD       $0xf8, Z4, Z9, Z0
 	VPDPBUSD.BCST    112(AX), Z0, Z5
 	VPDPBUSD.BCST    116(AX), Z0, Z6
-	VPSRLW           $0x06, 192(R8), Z0
+	VPSRLW           $0x06, 192(R9), Z0
 	VPANDD           Z3, Z0, Z0
-	VPSRLW           $0x05, 64(R9), Z9
+	VPSRLW           $0x05, 64(R10), Z9
 	VPTERNLOGD       $0xf8, Z4, Z9, Z0
 	VPDPBUSD.BCST    120(AX), Z0, Z5
 	VPDPBUSD.BCST    124(AX), Z0, Z6
-	VPMOVSXBD        48(R10), Z0
+	VPMOVSXBD        48(R11), Z0
 	VPMULLD          Z0, Z5, Z5
 	VPADDD           Z5, Z7, Z7
 	VPMULLD          Z0, Z6, Z6
 	VPADDD           Z6, Z8, Z8
-	ADDQ             $0x00000020, DI
-	ADDQ             $0x00000100, R8
-	ADDQ             $0x00000080, R9
-	ADDQ             $0x00000040, R10
+	ADDQ             $0x00000020, R8
+	ADDQ             $0x000001c8, DI
+	ADDQ             $0x00000100, R9
+	ADDQ             $0x00000080, R10
+	ADDQ             $0x00000040, R11
 	ADDQ             $0x00000080, AX
 	ADDQ             $0x00000100, CX
 	ADDQ             $0x00000004, DX
@@ -8745,133 +8751,133 @@ plain:
 	RET
 
 large4:
-	MOVWLZX (DX), R11
-	ANDL    $0x00000f0f, R11
+	MOVWLZX (DX), R12
+	ANDL    $0x00000f0f, R12
 
 next4:
-	TZCNTL        R11, R12
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	VMOVD         R13, X9
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R8, R13
-	VMOVDQU32     (R13), Z0
+	TZCNTL        R12, R13
+	MOVL          R13, R14
+	ANDL          $0x00000008, R14
+	VMOVD         R14, X9
+	MOVL          R13, R14
+	ANDL          $0x00000003, R14
+	SHLL          $0x06, R14
+	ADDQ          R9, R14
+	VMOVDQU32     (R14), Z0
 	VPSRLW        X9, Z0, Z0
 	VPANDD.BCST   words03<>+0(SB), Z0, Z0
-	MOVL          R12, R13
-	ANDL          $0x0000000f, R13
-	VMOVD         R13, X9
-	VMOVDQU32     (R9), Z10
+	MOVL          R13, R14
+	ANDL          $0x0000000f, R14
+	VMOVD         R14, X9
+	VMOVDQU32     (R10), Z10
 	VPSRLW        X9, Z10, Z10
 	VPANDD.BCST   words01<>+0(SB), Z10, Z10
 	VPSLLW        $0x02, Z10, Z10
 	VPORD         Z10, Z0, Z0
-	IMUL3Q        $0x00000008, R12, R12
-	ADDQ          CX, R12
-	VPDPWSSD.BCST (R12), Z0, Z5
-	VPDPWSSD.BCST 4(R12), Z0, Z6
-	BLSRL         R11, R11
+	IMUL3Q        $0x00000008, R13, R13
+	ADDQ          CX, R13
+	VPDPWSSD.BCST (R13), Z0, Z5
+	VPDPWSSD.BCST 4(R13), Z0, Z6
+	BLSRL         R12, R12
 	JNZ           next4
 	JMP           back4
 
 large5:
-	MOVWLZX (DX), R11
-	ANDL    $0x0000f0f0, R11
+	MOVWLZX (DX), R12
+	ANDL    $0x0000f0f0, R12
 
 next5:
-	TZCNTL        R11, R12
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	ADDL          $0x02, R13
-	VMOVD         R13, X9
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R8, R13
-	VMOVDQU32     (R13), Z0
+	TZCNTL        R12, R13
+	MOVL          R13, R14
+	ANDL          $0x00000008, R14
+	ADDL          $0x02, R14
+	VMOVD         R14, X9
+	MOVL          R13, R14
+	ANDL          $0x00000003, R14
+	SHLL          $0x06, R14
+	ADDQ          R9, R14
+	VMOVDQU32     (R14), Z0
 	VPSRLW        X9, Z0, Z0
 	VPANDD.BCST   words03<>+0(SB), Z0, Z0
-	MOVL          R12, R13
-	ANDL          $0x0000000f, R13
-	VMOVD         R13, X9
-	VMOVDQU32     (R9), Z10
+	MOVL          R13, R14
+	ANDL          $0x0000000f, R14
+	VMOVD         R14, X9
+	VMOVDQU32     (R10), Z10
 	VPSRLW        X9, Z10, Z10
 	VPANDD.BCST   words01<>+0(SB), Z10, Z10
 	VPSLLW        $0x02, Z10, Z10
 	VPORD         Z10, Z0, Z0
-	IMUL3Q        $0x00000008, R12, R12
-	ADDQ          CX, R12
-	VPDPWSSD.BCST (R12), Z0, Z5
-	VPDPWSSD.BCST 4(R12), Z0, Z6
-	BLSRL         R11, R11
+	IMUL3Q        $0x00000008, R13, R13
+	ADDQ          CX, R13
+	VPDPWSSD.BCST (R13), Z0, Z5
+	VPDPWSSD.BCST 4(R13), Z0, Z6
+	BLSRL         R12, R12
 	JNZ           next5
 	JMP           back5
 
 large6:
-	MOVWLZX 2(DX), R11
-	ANDL    $0x00000f0f, R11
+	MOVWLZX 2(DX), R12
+	ANDL    $0x00000f0f, R12
 
 next6:
-	TZCNTL        R11, R12
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	ADDL          $0x04, R13
-	VMOVD         R13, X9
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R8, R13
-	VMOVDQU32     (R13), Z0
+	TZCNTL        R12, R13
+	MOVL          R13, R14
+	ANDL          $0x00000008, R14
+	ADDL          $0x04, R14
+	VMOVD         R14, X9
+	MOVL          R13, R14
+	ANDL          $0x00000003, R14
+	SHLL          $0x06, R14
+	ADDQ          R9, R14
+	VMOVDQU32     (R14), Z0
 	VPSRLW        X9, Z0, Z0
 	VPANDD.BCST   words03<>+0(SB), Z0, Z0
-	MOVL          R12, R13
-	ANDL          $0x0000000f, R13
-	VMOVD         R13, X9
-	VMOVDQU32     64(R9), Z10
+	MOVL          R13, R14
+	ANDL          $0x0000000f, R14
+	VMOVD         R14, X9
+	VMOVDQU32     64(R10), Z10
 	VPSRLW        X9, Z10, Z10
 	VPANDD.BCST   words01<>+0(SB), Z10, Z10
 	VPSLLW        $0x02, Z10, Z10
 	VPORD         Z10, Z0, Z0
-	IMUL3Q        $0x00000008, R12, R12
-	ADDQ          CX, R12
-	VPDPWSSD.BCST 128(R12), Z0, Z5
-	VPDPWSSD.BCST 132(R12), Z0, Z6
-	BLSRL         R11, R11
+	IMUL3Q        $0x00000008, R13, R13
+	ADDQ          CX, R13
+	VPDPWSSD.BCST 128(R13), Z0, Z5
+	VPDPWSSD.BCST 132(R13), Z0, Z6
+	BLSRL         R12, R12
 	JNZ           next6
 	JMP           back6
 
 large7:
-	MOVWLZX 2(DX), R11
-	ANDL    $0x0000f0f0, R11
+	MOVWLZX 2(DX), R12
+	ANDL    $0x0000f0f0, R12
 
 next7:
-	TZCNTL        R11, R12
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	ADDL          $0x06, R13
-	VMOVD         R13, X9
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R8, R13
-	VMOVDQU32     (R13), Z0
+	TZCNTL        R12, R13
+	MOVL          R13, R14
+	ANDL          $0x00000008, R14
+	ADDL          $0x06, R14
+	VMOVD         R14, X9
+	MOVL          R13, R14
+	ANDL          $0x00000003, R14
+	SHLL          $0x06, R14
+	ADDQ          R9, R14
+	VMOVDQU32     (R14), Z0
 	VPSRLW        X9, Z0, Z0
 	VPANDD.BCST   words03<>+0(SB), Z0, Z0
-	MOVL          R12, R13
-	ANDL          $0x0000000f, R13
-	VMOVD         R13, X9
-	VMOVDQU32     64(R9), Z10
+	MOVL          R13, R14
+	ANDL          $0x0000000f, R14
+	VMOVD         R14, X9
+	VMOVDQU32     64(R10), Z10
 	VPSRLW        X9, Z10, Z10
 	VPANDD.BCST   words01<>+0(SB), Z10, Z10
 	VPSLLW        $0x02, Z10, Z10
 	VPORD         Z10, Z0, Z0
-	IMUL3Q        $0x00000008, R12, R12
-	ADDQ          CX, R12
-	VPDPWSSD.BCST 128(R12), Z0, Z5
-	VPDPWSSD.BCST 132(R12), Z0, Z6
-	BLSRL         R11, R11
+	IMUL3Q        $0x00000008, R13, R13
+	ADDQ          CX, R13
+	VPDPWSSD.BCST 128(R13), Z0, Z5
+	VPDPWSSD.BCST 132(R13), Z0, Z6
+	BLSRL         R12, R12
 	JNZ           next7
 	JMP           back7
 
@@ -8888,197 +8894,208 @@ loop1:
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
-	MOVL         $0x03030303, DI
-	VPBROADCASTD DI, Z4
-	MOVL         $0x04040404, DI
-	VPBROADCASTD DI, Z5
+	MOVQ         BX, DI
+	MOVL         $0x03030303, R8
+	VPBROADCASTD R8, Z4
+	MOVL         $0x04040404, R8
+	VPBROADCASTD R8, Z5
 
 loop2:
 	VPXORD Z9, Z9, Z9
 	VPXORD Z10, Z10, Z10
 	VPXORD Z11, Z11, Z11
-	LEAQ   768(AX), DI
+	LEAQ   768(AX), R8
 	MOVQ   $0x00000004, (SP)
-	LEAQ   (BX), R8
-	LEAQ   1024(BX), R9
-	LEAQ   1536(BX), R10
+	LEAQ   (BX), R9
+	LEAQ   1024(BX), R10
+	LEAQ   1536(BX), R11
 
 loop3:
-	VPSRAD.BCST $0x03, (DI), Z6
-	VPSRAD.BCST $0x03, 4(DI), Z7
-	VPSRAD.BCST $0x03, 8(DI), Z8
+	VPSRAD.BCST $0x03, (R8), Z6
+	VPSRAD.BCST $0x03, 4(R8), Z7
+	VPSRAD.BCST $0x03, 8(R8), Z8
 	TESTL       $0x00000f0f, (DX)
 	JNE         large4
 
 back4:
-	VPANDD        (R8), Z4, Z0
-	VPSLLW        $0x02, (R9), Z12
+	VPANDD        (R9), Z4, Z0
+	VPSLLW        $0x02, (R10), Z12
 	VPTERNLOGD    $0xf8, Z5, Z12, Z0
-	PREFETCHT0    5472(R8)
+	PREFETCHT1    5472(DI)
+	PREFETCHT0    1824(DI)
 	VPDPBUSD.BCST (AX), Z0, Z6
 	VPDPBUSD.BCST 4(AX), Z0, Z7
 	VPDPBUSD.BCST 8(AX), Z0, Z8
-	VPANDD        64(R8), Z4, Z0
-	VPSLLW        $0x01, (R9), Z12
+	VPANDD        64(R9), Z4, Z0
+	VPSLLW        $0x01, (R10), Z12
 	VPTERNLOGD    $0xf8, Z5, Z12, Z0
-	PREFETCHT0    5536(R8)
+	PREFETCHT1    5536(DI)
+	PREFETCHT0    1888(DI)
 	VPDPBUSD.BCST 12(AX), Z0, Z6
 	VPDPBUSD.BCST 16(AX), Z0, Z7
 	VPDPBUSD.BCST 20(AX), Z0, Z8
-	VPANDD        128(R8), Z4, Z0
-	VMOVDQU32     (R9), Z12
+	VPANDD        128(R9), Z4, Z0
+	VMOVDQU32     (R10), Z12
 	VPTERNLOGD    $0xf8, Z5, Z12, Z0
-	PREFETCHT0    5600(R8)
+	PREFETCHT1    5600(DI)
+	PREFETCHT0    1952(DI)
 	VPDPBUSD.BCST 24(AX), Z0, Z6
 	VPDPBUSD.BCST 28(AX), Z0, Z7
 	VPDPBUSD.BCST 32(AX), Z0, Z8
-	VPANDD        192(R8), Z4, Z0
-	VPSRLW        $0x01, (R9), Z12
+	VPANDD        192(R9), Z4, Z0
+	VPSRLW        $0x01, (R10), Z12
 	VPTERNLOGD    $0xf8, Z5, Z12, Z0
-	PREFETCHT0    5664(R8)
+	PREFETCHT1    5664(DI)
+	PREFETCHT0    2016(DI)
 	VPDPBUSD.BCST 36(AX), Z0, Z6
 	VPDPBUSD.BCST 40(AX), Z0, Z7
 	VPDPBUSD.BCST 44(AX), Z0, Z8
-	VPMOVSXBD     (R10), Z0
+	VPMOVSXBD     (R11), Z0
 	VPMULLD       Z0, Z6, Z6
 	VPADDD        Z6, Z9, Z9
 	VPMULLD       Z0, Z7, Z7
 	VPADDD        Z7, Z10, Z10
 	VPMULLD       Z0, Z8, Z8
 	VPADDD        Z8, Z11, Z11
-	VPSRAD.BCST   $0x03, 12(DI), Z6
-	VPSRAD.BCST   $0x03, 16(DI), Z7
-	VPSRAD.BCST   $0x03, 20(DI), Z8
+	VPSRAD.BCST   $0x03, 12(R8), Z6
+	VPSRAD.BCST   $0x03, 16(R8), Z7
+	VPSRAD.BCST   $0x03, 20(R8), Z8
 	TESTL         $0x0000f0f0, (DX)
 	JNE           large5
 
 back5:
-	VPSRLW        $0x02, (R8), Z0
+	VPSRLW        $0x02, (R9), Z0
 	VPANDD        Z4, Z0, Z0
-	VPSRLW        $0x02, (R9), Z12
+	VPSRLW        $0x02, (R10), Z12
 	VPTERNLOGD    $0xf8, Z5, Z12, Z0
-	PREFETCHT0    5472(R9)
+	PREFETCHT1    5728(DI)
+	PREFETCHT0    2080(DI)
 	VPDPBUSD.BCST 48(AX), Z0, Z6
 	VPDPBUSD.BCST 52(AX), Z0, Z7
 	VPDPBUSD.BCST 56(AX), Z0, Z8
-	VPSRLW        $0x02, 64(R8), Z0
+	VPSRLW        $0x02, 64(R9), Z0
 	VPANDD        Z4, Z0, Z0
-	VPSRLW        $0x03, (R9), Z12
+	VPSRLW        $0x03, (R10), Z12
 	VPTERNLOGD    $0xf8, Z5, Z12, Z0
-	PREFETCHT0    5536(R9)
+	PREFETCHT1    5792(DI)
+	PREFETCHT0    2144(DI)
 	VPDPBUSD.BCST 60(AX), Z0, Z6
 	VPDPBUSD.BCST 64(AX), Z0, Z7
 	VPDPBUSD.BCST 68(AX), Z0, Z8
-	VPSRLW        $0x02, 128(R8), Z0
+	VPSRLW        $0x02, 128(R9), Z0
 	VPANDD        Z4, Z0, Z0
-	VPSRLW        $0x04, (R9), Z12
+	VPSRLW        $0x04, (R10), Z12
 	VPTERNLOGD    $0xf8, Z5, Z12, Z0
-	PREFETCHT0    5472(R10)
+	PREFETCHT1    5856(DI)
+	PREFETCHT0    2208(DI)
 	VPDPBUSD.BCST 72(AX), Z0, Z6
 	VPDPBUSD.BCST 76(AX), Z0, Z7
 	VPDPBUSD.BCST 80(AX), Z0, Z8
-	VPSRLW        $0x02, 192(R8), Z0
+	VPSRLW        $0x02, 192(R9), Z0
 	VPANDD        Z4, Z0, Z0
-	VPSRLW        $0x05, (R9), Z12
+	VPSRLW        $0x05, (R10), Z12
 	VPTERNLOGD    $0xf8, Z5, Z12, Z0
+	PREFETCHT1    5920(DI)
+	PREFETCHT0    2272(DI)
 	VPDPBUSD.BCST 84(AX), Z0, Z6
 	VPDPBUSD.BCST 88(AX), Z0, Z7
 	VPDPBUSD.BCST 92(AX), Z0, Z8
-	VPMOVSXBD     16(R10), Z0
+	VPMOVSXBD     16(R11), Z0
 	VPMULLD       Z0, Z6, Z6
 	VPADDD        Z6, Z9, Z9
 	VPMULLD       Z0, Z7, Z7
 	VPADDD        Z7, Z10, Z10
 	VPMULLD       Z0, Z8, Z8
 	VPADDD        Z8, Z11, Z11
-	VPSRAD.BCST   $0x03, 24(DI), Z6
-	VPSRAD.BCST   $0x03, 28(DI), Z7
-	VPSRAD.BCST   $0x03, 32(DI), Z8
+	VPSRAD.BCST   $0x03, 24(R8), Z6
+	VPSRAD.BCST   $0x03, 28(R8), Z7
+	VPSRAD.BCST   $0x03, 32(R8), Z8
 	TESTL         $0x0f0f0000, (DX)
 	JNE           large6
 
 back6:
-	VPSRLW        $0x04, (R8), Z0
+	VPSRLW        $0x04, (R9), Z0
 	VPANDD        Z4, Z0, Z0
-	VPSLLW        $0x02, 64(R9), Z12
+	VPSLLW        $0x02, 64(R10), Z12
 	VPTERNLOGD    $0xf8, Z5, Z12, Z0
 	VPDPBUSD.BCST 96(AX), Z0, Z6
 	VPDPBUSD.BCST 100(AX), Z0, Z7
 	VPDPBUSD.BCST 104(AX), Z0, Z8
-	VPSRLW        $0x04, 64(R8), Z0
+	VPSRLW        $0x04, 64(R9), Z0
 	VPANDD        Z4, Z0, Z0
-	VPSLLW        $0x01, 64(R9), Z12
+	VPSLLW        $0x01, 64(R10), Z12
 	VPTERNLOGD    $0xf8, Z5, Z12, Z0
 	VPDPBUSD.BCST 108(AX), Z0, Z6
 	VPDPBUSD.BCST 112(AX), Z0, Z7
 	VPDPBUSD.BCST 116(AX), Z0, Z8
-	VPSRLW        $0x04, 128(R8), Z0
+	VPSRLW        $0x04, 128(R9), Z0
 	VPANDD        Z4, Z0, Z0
-	VMOVDQU32     64(R9), Z12
+	VMOVDQU32     64(R10), Z12
 	VPTERNLOGD    $0xf8, Z5, Z12, Z0
 	VPDPBUSD.BCST 120(AX), Z0, Z6
 	VPDPBUSD.BCST 124(AX), Z0, Z7
 	VPDPBUSD.BCST 128(AX), Z0, Z8
-	VPSRLW        $0x04, 192(R8), Z0
+	VPSRLW        $0x04, 192(R9), Z0
 	VPANDD        Z4, Z0, Z0
-	VPSRLW        $0x01, 64(R9), Z12
+	VPSRLW        $0x01, 64(R10), Z12
 	VPTERNLOGD    $0xf8, Z5, Z12, Z0
 	VPDPBUSD.BCST 132(AX), Z0, Z6
 	VPDPBUSD.BCST 136(AX), Z0, Z7
 	VPDPBUSD.BCST 140(AX), Z0, Z8
-	VPMOVSXBD     32(R10), Z0
+	VPMOVSXBD     32(R11), Z0
 	VPMULLD       Z0, Z6, Z6
 	VPADDD        Z6, Z9, Z9
 	VPMULLD       Z0, Z7, Z7
 	VPADDD        Z7, Z10, Z10
 	VPMULLD       Z0, Z8, Z8
 	VPADDD        Z8, Z11, Z11
-	VPSRAD.BCST   $0x03, 36(DI), Z6
-	VPSRAD.BCST   $0x03, 40(DI), Z7
-	VPSRAD.BCST   $0x03, 44(DI), Z8
+	VPSRAD.BCST   $0x03, 36(R8), Z6
+	VPSRAD.BCST   $0x03, 40(R8), Z7
+	VPSRAD.BCST   $0x03, 44(R8), Z8
 	TESTL         $0xf0f00000, (DX)
 	JNE           large7
 
 back7:
-	VPSRLW           $0x06, (R8), Z0
+	VPSRLW           $0x06, (R9), Z0
 	VPANDD           Z4, Z0, Z0
-	VPSRLW           $0x02, 64(R9), Z12
+	VPSRLW           $0x02, 64(R10), Z12
 	VPTERNLOGD       $0xf8, Z5, Z12, Z0
 	VPDPBUSD.BCST    144(AX), Z0, Z6
 	VPDPBUSD.BCST    148(AX), Z0, Z7
 	VPDPBUSD.BCST    152(AX), Z0, Z8
-	VPSRLW           $0x06, 64(R8), Z0
+	VPSRLW           $0x06, 64(R9), Z0
 	VPANDD           Z4, Z0, Z0
-	VPSRLW           $0x03, 64(R9), Z12
+	VPSRLW           $0x03, 64(R10), Z12
 	VPTERNLOGD       $0xf8, Z5, Z12, Z0
 	VPDPBUSD.BCST    156(AX), Z0, Z6
 	VPDPBUSD.BCST    160(AX), Z0, Z7
 	VPDPBUSD.BCST    164(AX), Z0, Z8
-	VPSRLW           $0x06, 128(R8), Z0
+	VPSRLW           $0x06, 128(R9), Z0
 	VPANDD           Z4, Z0, Z0
-	VPSRLW           $0x04, 64(R9), Z12
+	VPSRLW           $0x04, 64(R10), Z12
 	VPTERNLOGD       $0xf8, Z5, Z12, Z0
 	VPDPBUSD.BCST    168(AX), Z0, Z6
 	VPDPBUSD.BCST    172(AX), Z0, Z7
 	VPDPBUSD.BCST    176(AX), Z0, Z8
-	VPSRLW           $0x06, 192(R8), Z0
+	VPSRLW           $0x06, 192(R9), Z0
 	VPANDD           Z4, Z0, Z0
-	VPSRLW           $0x05, 64(R9), Z12
+	VPSRLW           $0x05, 64(R10), Z12
 	VPTERNLOGD       $0xf8, Z5, Z12, Z0
 	VPDPBUSD.BCST    180(AX), Z0, Z6
 	VPDPBUSD.BCST    184(AX), Z0, Z7
 	VPDPBUSD.BCST    188(AX), Z0, Z8
-	VPMOVSXBD        48(R10), Z0
+	VPMOVSXBD        48(R11), Z0
 	VPMULLD          Z0, Z6, Z6
 	VPADDD           Z6, Z9, Z9
 	VPMULLD          Z0, Z7, Z7
 	VPADDD           Z7, Z10, Z10
 	VPMULLD          Z0, Z8, Z8
 	VPADDD           Z8, Z11, Z11
-	ADDQ             $0x00000030, DI
-	ADDQ             $0x00000100, R8
-	ADDQ             $0x00000080, R9
-	ADDQ             $0x00000040, R10
+	ADDQ             $0x00000030, R8
+	ADDQ             $0x000001c8, DI
+	ADDQ             $0x00000100, R9
+	ADDQ             $0x00000080, R10
+	ADDQ             $0x00000040, R11
 	ADDQ             $0x000000c0, AX
 	ADDQ             $0x00000180, CX
 	ADDQ             $0x00000004, DX
@@ -9134,137 +9151,137 @@ plain:
 	RET
 
 large4:
-	MOVWLZX (DX), R11
-	ANDL    $0x00000f0f, R11
+	MOVWLZX (DX), R12
+	ANDL    $0x00000f0f, R12
 
 next4:
-	TZCNTL        R11, R12
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	VMOVD         R13, X12
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R8, R13
-	VMOVDQU32     (R13), Z0
+	TZCNTL        R12, R13
+	MOVL          R13, R14
+	ANDL          $0x00000008, R14
+	VMOVD         R14, X12
+	MOVL          R13, R14
+	ANDL          $0x00000003, R14
+	SHLL          $0x06, R14
+	ADDQ          R9, R14
+	VMOVDQU32     (R14), Z0
 	VPSRLW        X12, Z0, Z0
 	VPANDD.BCST   words03<>+0(SB), Z0, Z0
-	MOVL          R12, R13
-	ANDL          $0x0000000f, R13
-	VMOVD         R13, X12
-	VMOVDQU32     (R9), Z13
+	MOVL          R13, R14
+	ANDL          $0x0000000f, R14
+	VMOVD         R14, X12
+	VMOVDQU32     (R10), Z13
 	VPSRLW        X12, Z13, Z13
 	VPANDD.BCST   words01<>+0(SB), Z13, Z13
 	VPSLLW        $0x02, Z13, Z13
 	VPORD         Z13, Z0, Z0
-	IMUL3Q        $0x0000000c, R12, R12
-	ADDQ          CX, R12
-	VPDPWSSD.BCST (R12), Z0, Z6
-	VPDPWSSD.BCST 4(R12), Z0, Z7
-	VPDPWSSD.BCST 8(R12), Z0, Z8
-	BLSRL         R11, R11
+	IMUL3Q        $0x0000000c, R13, R13
+	ADDQ          CX, R13
+	VPDPWSSD.BCST (R13), Z0, Z6
+	VPDPWSSD.BCST 4(R13), Z0, Z7
+	VPDPWSSD.BCST 8(R13), Z0, Z8
+	BLSRL         R12, R12
 	JNZ           next4
 	JMP           back4
 
 large5:
-	MOVWLZX (DX), R11
-	ANDL    $0x0000f0f0, R11
+	MOVWLZX (DX), R12
+	ANDL    $0x0000f0f0, R12
 
 next5:
-	TZCNTL        R11, R12
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	ADDL          $0x02, R13
-	VMOVD         R13, X12
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R8, R13
-	VMOVDQU32     (R13), Z0
+	TZCNTL        R12, R13
+	MOVL          R13, R14
+	ANDL          $0x00000008, R14
+	ADDL          $0x02, R14
+	VMOVD         R14, X12
+	MOVL          R13, R14
+	ANDL          $0x00000003, R14
+	SHLL          $0x06, R14
+	ADDQ          R9, R14
+	VMOVDQU32     (R14), Z0
 	VPSRLW        X12, Z0, Z0
 	VPANDD.BCST   words03<>+0(SB), Z0, Z0
-	MOVL          R12, R13
-	ANDL          $0x0000000f, R13
-	VMOVD         R13, X12
-	VMOVDQU32     (R9), Z13
+	MOVL          R13, R14
+	ANDL          $0x0000000f, R14
+	VMOVD         R14, X12
+	VMOVDQU32     (R10), Z13
 	VPSRLW        X12, Z13, Z13
 	VPANDD.BCST   words01<>+0(SB), Z13, Z13
 	VPSLLW        $0x02, Z13, Z13
 	VPORD         Z13, Z0, Z0
-	IMUL3Q        $0x0000000c, R12, R12
-	ADDQ          CX, R12
-	VPDPWSSD.BCST (R12), Z0, Z6
-	VPDPWSSD.BCST 4(R12), Z0, Z7
-	VPDPWSSD.BCST 8(R12), Z0, Z8
-	BLSRL         R11, R11
+	IMUL3Q        $0x0000000c, R13, R13
+	ADDQ          CX, R13
+	VPDPWSSD.BCST (R13), Z0, Z6
+	VPDPWSSD.BCST 4(R13), Z0, Z7
+	VPDPWSSD.BCST 8(R13), Z0, Z8
+	BLSRL         R12, R12
 	JNZ           next5
 	JMP           back5
 
 large6:
-	MOVWLZX 2(DX), R11
-	ANDL    $0x00000f0f, R11
+	MOVWLZX 2(DX), R12
+	ANDL    $0x00000f0f, R12
 
 next6:
-	TZCNTL        R11, R12
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	ADDL          $0x04, R13
-	VMOVD         R13, X12
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R8, R13
-	VMOVDQU32     (R13), Z0
+	TZCNTL        R12, R13
+	MOVL          R13, R14
+	ANDL          $0x00000008, R14
+	ADDL          $0x04, R14
+	VMOVD         R14, X12
+	MOVL          R13, R14
+	ANDL          $0x00000003, R14
+	SHLL          $0x06, R14
+	ADDQ          R9, R14
+	VMOVDQU32     (R14), Z0
 	VPSRLW        X12, Z0, Z0
 	VPANDD.BCST   words03<>+0(SB), Z0, Z0
-	MOVL          R12, R13
-	ANDL          $0x0000000f, R13
-	VMOVD         R13, X12
-	VMOVDQU32     64(R9), Z13
+	MOVL          R13, R14
+	ANDL          $0x0000000f, R14
+	VMOVD         R14, X12
+	VMOVDQU32     64(R10), Z13
 	VPSRLW        X12, Z13, Z13
 	VPANDD.BCST   words01<>+0(SB), Z13, Z13
 	VPSLLW        $0x02, Z13, Z13
 	VPORD         Z13, Z0, Z0
-	IMUL3Q        $0x0000000c, R12, R12
-	ADDQ          CX, R12
-	VPDPWSSD.BCST 192(R12), Z0, Z6
-	VPDPWSSD.BCST 196(R12), Z0, Z7
-	VPDPWSSD.BCST 200(R12), Z0, Z8
-	BLSRL         R11, R11
+	IMUL3Q        $0x0000000c, R13, R13
+	ADDQ          CX, R13
+	VPDPWSSD.BCST 192(R13), Z0, Z6
+	VPDPWSSD.BCST 196(R13), Z0, Z7
+	VPDPWSSD.BCST 200(R13), Z0, Z8
+	BLSRL         R12, R12
 	JNZ           next6
 	JMP           back6
 
 large7:
-	MOVWLZX 2(DX), R11
-	ANDL    $0x0000f0f0, R11
+	MOVWLZX 2(DX), R12
+	ANDL    $0x0000f0f0, R12
 
 next7:
-	TZCNTL        R11, R12
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	ADDL          $0x06, R13
-	VMOVD         R13, X12
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R8, R13
-	VMOVDQU32     (R13), Z0
+	TZCNTL        R12, R13
+	MOVL          R13, R14
+	ANDL          $0x00000008, R14
+	ADDL          $0x06, R14
+	VMOVD         R14, X12
+	MOVL          R13, R14
+	ANDL          $0x00000003, R14
+	SHLL          $0x06, R14
+	ADDQ          R9, R14
+	VMOVDQU32     (R14), Z0
 	VPSRLW        X12, Z0, Z0
 	VPANDD.BCST   words03<>+0(SB), Z0, Z0
-	MOVL          R12, R13
-	ANDL          $0x0000000f, R13
-	VMOVD         R13, X12
-	VMOVDQU32     64(R9), Z13
+	MOVL          R13, R14
+	ANDL          $0x0000000f, R14
+	VMOVD         R14, X12
+	VMOVDQU32     64(R10), Z13
 	VPSRLW        X12, Z13, Z13
 	VPANDD.BCST   words01<>+0(SB), Z13, Z13
 	VPSLLW        $0x02, Z13, Z13
 	VPORD         Z13, Z0, Z0
-	IMUL3Q        $0x0000000c, R12, R12
-	ADDQ          CX, R12
-	VPDPWSSD.BCST 192(R12), Z0, Z6
-	VPDPWSSD.BCST 196(R12), Z0, Z7
-	VPDPWSSD.BCST 200(R12), Z0, Z8
-	BLSRL         R11, R11
+	IMUL3Q        $0x0000000c, R13, R13
+	ADDQ          CX, R13
+	VPDPWSSD.BCST 192(R13), Z0, Z6
+	VPDPWSSD.BCST 196(R13), Z0, Z7
+	VPDPWSSD.BCST 200(R13), Z0, Z8
+	BLSRL         R12, R12
 	JNZ           next7
 	JMP           back7
 
@@ -9282,64 +9299,69 @@ loop1:
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
 	VPXORD       Z4, Z4, Z4
-	MOVL         $0x03030303, DI
-	VPBROADCASTD DI, Z5
-	MOVL         $0x04040404, DI
-	VPBROADCASTD DI, Z6
+	MOVQ         BX, DI
+	MOVL         $0x03030303, R8
+	VPBROADCASTD R8, Z5
+	MOVL         $0x04040404, R8
+	VPBROADCASTD R8, Z6
 
 loop2:
 	VPXORD Z11, Z11, Z11
 	VPXORD Z12, Z12, Z12
 	VPXORD Z13, Z13, Z13
 	VPXORD Z14, Z14, Z14
-	LEAQ   1024(AX), DI
+	LEAQ   1024(AX), R8
 	MOVQ   $0x00000004, (SP)
-	LEAQ   (BX), R8
-	LEAQ   1024(BX), R9
-	LEAQ   1536(BX), R10
+	LEAQ   (BX), R9
+	LEAQ   1024(BX), R10
+	LEAQ   1536(BX), R11
 
 loop3:
-	VPSRAD.BCST $0x03, (DI), Z7
-	VPSRAD.BCST $0x03, 4(DI), Z8
-	VPSRAD.BCST $0x03, 8(DI), Z9
-	VPSRAD.BCST $0x03, 12(DI), Z10
+	VPSRAD.BCST $0x03, (R8), Z7
+	VPSRAD.BCST $0x03, 4(R8), Z8
+	VPSRAD.BCST $0x03, 8(R8), Z9
+	VPSRAD.BCST $0x03, 12(R8), Z10
 	TESTL       $0x00000f0f, (DX)
 	JNE         large4
 
 back4:
-	VPANDD        (R8), Z5, Z0
-	VPSLLW        $0x02, (R9), Z15
+	VPANDD        (R9), Z5, Z0
+	VPSLLW        $0x02, (R10), Z15
 	VPTERNLOGD    $0xf8, Z6, Z15, Z0
-	PREFETCHT0    5472(R8)
+	PREFETCHT1    5472(DI)
+	PREFETCHT0    1824(DI)
 	VPDPBUSD.BCST (AX), Z0, Z7
 	VPDPBUSD.BCST 4(AX), Z0, Z8
 	VPDPBUSD.BCST 8(AX), Z0, Z9
 	VPDPBUSD.BCST 12(AX), Z0, Z10
-	VPANDD        64(R8), Z5, Z0
-	VPSLLW        $0x01, (R9), Z15
+	VPANDD        64(R9), Z5, Z0
+	VPSLLW        $0x01, (R10), Z15
 	VPTERNLOGD    $0xf8, Z6, Z15, Z0
-	PREFETCHT0    5536(R8)
+	PREFETCHT1    5536(DI)
+	PREFETCHT0    1888(DI)
 	VPDPBUSD.BCST 16(AX), Z0, Z7
 	VPDPBUSD.BCST 20(AX), Z0, Z8
 	VPDPBUSD.BCST 24(AX), Z0, Z9
 	VPDPBUSD.BCST 28(AX), Z0, Z10
-	VPANDD        128(R8), Z5, Z0
-	VMOVDQU32     (R9), Z15
+	VPANDD        128(R9), Z5, Z0
+	VMOVDQU32     (R10), Z15
 	VPTERNLOGD    $0xf8, Z6, Z15, Z0
-	PREFETCHT0    5600(R8)
+	PREFETCHT1    5600(DI)
+	PREFETCHT0    1952(DI)
 	VPDPBUSD.BCST 32(AX), Z0, Z7
 	VPDPBUSD.BCST 36(AX), Z0, Z8
 	VPDPBUSD.BCST 40(AX), Z0, Z9
 	VPDPBUSD.BCST 44(AX), Z0, Z10
-	VPANDD        192(R8), Z5, Z0
-	VPSRLW        $0x01, (R9), Z15
+	VPANDD        192(R9), Z5, Z0
+	VPSRLW        $0x01, (R10), Z15
 	VPTERNLOGD    $0xf8, Z6, Z15, Z0
-	PREFETCHT0    5664(R8)
+	PREFETCHT1    5664(DI)
+	PREFETCHT0    2016(DI)
 	VPDPBUSD.BCST 48(AX), Z0, Z7
 	VPDPBUSD.BCST 52(AX), Z0, Z8
 	VPDPBUSD.BCST 56(AX), Z0, Z9
 	VPDPBUSD.BCST 60(AX), Z0, Z10
-	VPMOVSXBD     (R10), Z0
+	VPMOVSXBD     (R11), Z0
 	VPMULLD       Z0, Z7, Z7
 	VPADDD        Z7, Z11, Z11
 	VPMULLD       Z0, Z8, Z8
@@ -9348,50 +9370,55 @@ back4:
 	VPADDD        Z9, Z13, Z13
 	VPMULLD       Z0, Z10, Z10
 	VPADDD        Z10, Z14, Z14
-	VPSRAD.BCST   $0x03, 16(DI), Z7
-	VPSRAD.BCST   $0x03, 20(DI), Z8
-	VPSRAD.BCST   $0x03, 24(DI), Z9
-	VPSRAD.BCST   $0x03, 28(DI), Z10
+	VPSRAD.BCST   $0x03, 16(R8), Z7
+	VPSRAD.BCST   $0x03, 20(R8), Z8
+	VPSRAD.BCST   $0x03, 24(R8), Z9
+	VPSRAD.BCST   $0x03, 28(R8), Z10
 	TESTL         $0x0000f0f0, (DX)
 	JNE           large5
 
 back5:
-	VPSRLW        $0x02, (R8), Z0
+	VPSRLW        $0x02, (R9), Z0
 	VPANDD        Z5, Z0, Z0
-	VPSRLW        $0x02, (R9), Z15
+	VPSRLW        $0x02, (R10), Z15
 	VPTERNLOGD    $0xf8, Z6, Z15, Z0
-	PREFETCHT0    5472(R9)
+	PREFETCHT1    5728(DI)
+	PREFETCHT0    2080(DI)
 	VPDPBUSD.BCST 64(AX), Z0, Z7
 	VPDPBUSD.BCST 68(AX), Z0, Z8
 	VPDPBUSD.BCST 72(AX), Z0, Z9
 	VPDPBUSD.BCST 76(AX), Z0, Z10
-	VPSRLW        $0x02, 64(R8), Z0
+	VPSRLW        $0x02, 64(R9), Z0
 	VPANDD        Z5, Z0, Z0
-	VPSRLW        $0x03, (R9), Z15
+	VPSRLW        $0x03, (R10), Z15
 	VPTERNLOGD    $0xf8, Z6, Z15, Z0
-	PREFETCHT0    5536(R9)
+	PREFETCHT1    5792(DI)
+	PREFETCHT0    2144(DI)
 	VPDPBUSD.BCST 80(AX), Z0, Z7
 	VPDPBUSD.BCST 84(AX), Z0, Z8
 	VPDPBUSD.BCST 88(AX), Z0, Z9
 	VPDPBUSD.BCST 92(AX), Z0, Z10
-	VPSRLW        $0x02, 128(R8), Z0
+	VPSRLW        $0x02, 128(R9), Z0
 	VPANDD        Z5, Z0, Z0
-	VPSRLW        $0x04, (R9), Z15
+	VPSRLW        $0x04, (R10), Z15
 	VPTERNLOGD    $0xf8, Z6, Z15, Z0
-	PREFETCHT0    5472(R10)
+	PREFETCHT1    5856(DI)
+	PREFETCHT0    2208(DI)
 	VPDPBUSD.BCST 96(AX), Z0, Z7
 	VPDPBUSD.BCST 100(AX), Z0, Z8
 	VPDPBUSD.BCST 104(AX), Z0, Z9
 	VPDPBUSD.BCST 108(AX), Z0, Z10
-	VPSRLW        $0x02, 192(R8), Z0
+	VPSRLW        $0x02, 192(R9), Z0
 	VPANDD        Z5, Z0, Z0
-	VPSRLW        $0x05, (R9), Z15
+	VPSRLW        $0x05, (R10), Z15
 	VPTERNLOGD    $0xf8, Z6, Z15, Z0
+	PREFETCHT1    5920(DI)
+	PREFETCHT0    2272(DI)
 	VPDPBUSD.BCST 112(AX), Z0, Z7
 	VPDPBUSD.BCST 116(AX), Z0, Z8
 	VPDPBUSD.BCST 120(AX), Z0, Z9
 	VPDPBUSD.BCST 124(AX), Z0, Z10
-	VPMOVSXBD     16(R10), Z0
+	VPMOVSXBD     16(R11), Z0
 	VPMULLD       Z0, Z7, Z7
 	VPADDD        Z7, Z11, Z11
 	VPMULLD       Z0, Z8, Z8
@@ -9400,47 +9427,47 @@ back5:
 	VPADDD        Z9, Z13, Z13
 	VPMULLD       Z0, Z10, Z10
 	VPADDD        Z10, Z14, Z14
-	VPSRAD.BCST   $0x03, 32(DI), Z7
-	VPSRAD.BCST   $0x03, 36(DI), Z8
-	VPSRAD.BCST   $0x03, 40(DI), Z9
-	VPSRAD.BCST   $0x03, 44(DI), Z10
+	VPSRAD.BCST   $0x03, 32(R8), Z7
+	VPSRAD.BCST   $0x03, 36(R8), Z8
+	VPSRAD.BCST   $0x03, 40(R8), Z9
+	VPSRAD.BCST   $0x03, 44(R8), Z10
 	TESTL         $0x0f0f0000, (DX)
 	JNE           large6
 
 back6:
-	VPSRLW        $0x04, (R8), Z0
+	VPSRLW        $0x04, (R9), Z0
 	VPANDD        Z5, Z0, Z0
-	VPSLLW        $0x02, 64(R9), Z15
+	VPSLLW        $0x02, 64(R10), Z15
 	VPTERNLOGD    $0xf8, Z6, Z15, Z0
 	VPDPBUSD.BCST 128(AX), Z0, Z7
 	VPDPBUSD.BCST 132(AX), Z0, Z8
 	VPDPBUSD.BCST 136(AX), Z0, Z9
 	VPDPBUSD.BCST 140(AX), Z0, Z10
-	VPSRLW        $0x04, 64(R8), Z0
+	VPSRLW        $0x04, 64(R9), Z0
 	VPANDD        Z5, Z0, Z0
-	VPSLLW        $0x01, 64(R9), Z15
+	VPSLLW        $0x01, 64(R10), Z15
 	VPTERNLOGD    $0xf8, Z6, Z15, Z0
 	VPDPBUSD.BCST 144(AX), Z0, Z7
 	VPDPBUSD.BCST 148(AX), Z0, Z8
 	VPDPBUSD.BCST 152(AX), Z0, Z9
 	VPDPBUSD.BCST 156(AX), Z0, Z10
-	VPSRLW        $0x04, 128(R8), Z0
+	VPSRLW        $0x04, 128(R9), Z0
 	VPANDD        Z5, Z0, Z0
-	VMOVDQU32     64(R9), Z15
+	VMOVDQU32     64(R10), Z15
 	VPTERNLOGD    $0xf8, Z6, Z15, Z0
 	VPDPBUSD.BCST 160(AX), Z0, Z7
 	VPDPBUSD.BCST 164(AX), Z0, Z8
 	VPDPBUSD.BCST 168(AX), Z0, Z9
 	VPDPBUSD.BCST 172(AX), Z0, Z10
-	VPSRLW        $0x04, 192(R8), Z0
+	VPSRLW        $0x04, 192(R9), Z0
 	VPANDD        Z5, Z0, Z0
-	VPSRLW        $0x01, 64(R9), Z15
+	VPSRLW        $0x01, 64(R10), Z15
 	VPTERNLOGD    $0xf8, Z6, Z15, Z0
 	VPDPBUSD.BCST 176(AX), Z0, Z7
 	VPDPBUSD.BCST 180(AX), Z0, Z8
 	VPDPBUSD.BCST 184(AX), Z0, Z9
 	VPDPBUSD.BCST 188(AX), Z0, Z10
-	VPMOVSXBD     32(R10), Z0
+	VPMOVSXBD     32(R11), Z0
 	VPMULLD       Z0, Z7, Z7
 	VPADDD        Z7, Z11, Z11
 	VPMULLD       Z0, Z8, Z8
@@ -9449,47 +9476,47 @@ back6:
 	VPADDD        Z9, Z13, Z13
 	VPMULLD       Z0, Z10, Z10
 	VPADDD        Z10, Z14, Z14
-	VPSRAD.BCST   $0x03, 48(DI), Z7
-	VPSRAD.BCST   $0x03, 52(DI), Z8
-	VPSRAD.BCST   $0x03, 56(DI), Z9
-	VPSRAD.BCST   $0x03, 60(DI), Z10
+	VPSRAD.BCST   $0x03, 48(R8), Z7
+	VPSRAD.BCST   $0x03, 52(R8), Z8
+	VPSRAD.BCST   $0x03, 56(R8), Z9
+	VPSRAD.BCST   $0x03, 60(R8), Z10
 	TESTL         $0xf0f00000, (DX)
 	JNE           large7
 
 back7:
-	VPSRLW           $0x06, (R8), Z0
+	VPSRLW           $0x06, (R9), Z0
 	VPANDD           Z5, Z0, Z0
-	VPSRLW           $0x02, 64(R9), Z15
+	VPSRLW           $0x02, 64(R10), Z15
 	VPTERNLOGD       $0xf8, Z6, Z15, Z0
 	VPDPBUSD.BCST    192(AX), Z0, Z7
 	VPDPBUSD.BCST    196(AX), Z0, Z8
 	VPDPBUSD.BCST    200(AX), Z0, Z9
 	VPDPBUSD.BCST    204(AX), Z0, Z10
-	VPSRLW           $0x06, 64(R8), Z0
+	VPSRLW           $0x06, 64(R9), Z0
 	VPANDD           Z5, Z0, Z0
-	VPSRLW           $0x03, 64(R9), Z15
+	VPSRLW           $0x03, 64(R10), Z15
 	VPTERNLOGD       $0xf8, Z6, Z15, Z0
 	VPDPBUSD.BCST    208(AX), Z0, Z7
 	VPDPBUSD.BCST    212(AX), Z0, Z8
 	VPDPBUSD.BCST    216(AX), Z0, Z9
 	VPDPBUSD.BCST    220(AX), Z0, Z10
-	VPSRLW           $0x06, 128(R8), Z0
+	VPSRLW           $0x06, 128(R9), Z0
 	VPANDD           Z5, Z0, Z0
-	VPSRLW           $0x04, 64(R9), Z15
+	VPSRLW           $0x04, 64(R10), Z15
 	VPTERNLOGD       $0xf8, Z6, Z15, Z0
 	VPDPBUSD.BCST    224(AX), Z0, Z7
 	VPDPBUSD.BCST    228(AX), Z0, Z8
 	VPDPBUSD.BCST    232(AX), Z0, Z9
 	VPDPBUSD.BCST    236(AX), Z0, Z10
-	VPSRLW           $0x06, 192(R8), Z0
+	VPSRLW           $0x06, 192(R9), Z0
 	VPANDD           Z5, Z0, Z0
-	VPSRLW           $0x05, 64(R9), Z15
+	VPSRLW           $0x05, 64(R10), Z15
 	VPTERNLOGD       $0xf8, Z6, Z15, Z0
 	VPDPBUSD.BCST    240(AX), Z0, Z7
 	VPDPBUSD.BCST    244(AX), Z0, Z8
 	VPDPBUSD.BCST    248(AX), Z0, Z9
 	VPDPBUSD.BCST    252(AX), Z0, Z10
-	VPMOVSXBD        48(R10), Z0
+	VPMOVSXBD        48(R11), Z0
 	VPMULLD          Z0, Z7, Z7
 	VPADDD           Z7, Z11, Z11
 	VPMULLD          Z0, Z8, Z8
@@ -9498,10 +9525,11 @@ back7:
 	VPADDD           Z9, Z13, Z13
 	VPMULLD          Z0, Z10, Z10
 	VPADDD           Z10, Z14, Z14
-	ADDQ             $0x00000040, DI
-	ADDQ             $0x00000100, R8
-	ADDQ             $0x00000080, R9
-	ADDQ             $0x00000040, R10
+	ADDQ             $0x00000040, R8
+	ADDQ             $0x000001c8, DI
+	ADDQ             $0x00000100, R9
+	ADDQ             $0x00000080, R10
+	ADDQ             $0x00000040, R11
 	ADDQ             $0x00000100, AX
 	ADDQ             $0x00000200, CX
 	ADDQ             $0x00000004, DX
@@ -9565,141 +9593,141 @@ plain:
 	RET
 
 large4:
-	MOVWLZX (DX), R11
-	ANDL    $0x00000f0f, R11
+	MOVWLZX (DX), R12
+	ANDL    $0x00000f0f, R12
 
 next4:
-	TZCNTL        R11, R12
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	VMOVD         R13, X15
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R8, R13
-	VMOVDQU32     (R13), Z0
+	TZCNTL        R12, R13
+	MOVL          R13, R14
+	ANDL          $0x00000008, R14
+	VMOVD         R14, X15
+	MOVL          R13, R14
+	ANDL          $0x00000003, R14
+	SHLL          $0x06, R14
+	ADDQ          R9, R14
+	VMOVDQU32     (R14), Z0
 	VPSRLW        X15, Z0, Z0
 	VPANDD.BCST   words03<>+0(SB), Z0, Z0
-	MOVL          R12, R13
-	ANDL          $0x0000000f, R13
-	VMOVD         R13, X15
-	VMOVDQU32     (R9), Z16
+	MOVL          R13, R14
+	ANDL          $0x0000000f, R14
+	VMOVD         R14, X15
+	VMOVDQU32     (R10), Z16
 	VPSRLW        X15, Z16, Z16
 	VPANDD.BCST   words01<>+0(SB), Z16, Z16
 	VPSLLW        $0x02, Z16, Z16
 	VPORD         Z16, Z0, Z0
-	IMUL3Q        $0x00000010, R12, R12
-	ADDQ          CX, R12
-	VPDPWSSD.BCST (R12), Z0, Z7
-	VPDPWSSD.BCST 4(R12), Z0, Z8
-	VPDPWSSD.BCST 8(R12), Z0, Z9
-	VPDPWSSD.BCST 12(R12), Z0, Z10
-	BLSRL         R11, R11
+	IMUL3Q        $0x00000010, R13, R13
+	ADDQ          CX, R13
+	VPDPWSSD.BCST (R13), Z0, Z7
+	VPDPWSSD.BCST 4(R13), Z0, Z8
+	VPDPWSSD.BCST 8(R13), Z0, Z9
+	VPDPWSSD.BCST 12(R13), Z0, Z10
+	BLSRL         R12, R12
 	JNZ           next4
 	JMP           back4
 
 large5:
-	MOVWLZX (DX), R11
-	ANDL    $0x0000f0f0, R11
+	MOVWLZX (DX), R12
+	ANDL    $0x0000f0f0, R12
 
 next5:
-	TZCNTL        R11, R12
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	ADDL          $0x02, R13
-	VMOVD         R13, X15
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R8, R13
-	VMOVDQU32     (R13), Z0
+	TZCNTL        R12, R13
+	MOVL          R13, R14
+	ANDL          $0x00000008, R14
+	ADDL          $0x02, R14
+	VMOVD         R14, X15
+	MOVL          R13, R14
+	ANDL          $0x00000003, R14
+	SHLL          $0x06, R14
+	ADDQ          R9, R14
+	VMOVDQU32     (R14), Z0
 	VPSRLW        X15, Z0, Z0
 	VPANDD.BCST   words03<>+0(SB), Z0, Z0
-	MOVL          R12, R13
-	ANDL          $0x0000000f, R13
-	VMOVD         R13, X15
-	VMOVDQU32     (R9), Z16
+	MOVL          R13, R14
+	ANDL          $0x0000000f, R14
+	VMOVD         R14, X15
+	VMOVDQU32     (R10), Z16
 	VPSRLW        X15, Z16, Z16
 	VPANDD.BCST   words01<>+0(SB), Z16, Z16
 	VPSLLW        $0x02, Z16, Z16
 	VPORD         Z16, Z0, Z0
-	IMUL3Q        $0x00000010, R12, R12
-	ADDQ          CX, R12
-	VPDPWSSD.BCST (R12), Z0, Z7
-	VPDPWSSD.BCST 4(R12), Z0, Z8
-	VPDPWSSD.BCST 8(R12), Z0, Z9
-	VPDPWSSD.BCST 12(R12), Z0, Z10
-	BLSRL         R11, R11
+	IMUL3Q        $0x00000010, R13, R13
+	ADDQ          CX, R13
+	VPDPWSSD.BCST (R13), Z0, Z7
+	VPDPWSSD.BCST 4(R13), Z0, Z8
+	VPDPWSSD.BCST 8(R13), Z0, Z9
+	VPDPWSSD.BCST 12(R13), Z0, Z10
+	BLSRL         R12, R12
 	JNZ           next5
 	JMP           back5
 
 large6:
-	MOVWLZX 2(DX), R11
-	ANDL    $0x00000f0f, R11
+	MOVWLZX 2(DX), R12
+	ANDL    $0x00000f0f, R12
 
 next6:
-	TZCNTL        R11, R12
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	ADDL          $0x04, R13
-	VMOVD         R13, X15
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R8, R13
-	VMOVDQU32     (R13), Z0
+	TZCNTL        R12, R13
+	MOVL          R13, R14
+	ANDL          $0x00000008, R14
+	ADDL          $0x04, R14
+	VMOVD         R14, X15
+	MOVL          R13, R14
+	ANDL          $0x00000003, R14
+	SHLL          $0x06, R14
+	ADDQ          R9, R14
+	VMOVDQU32     (R14), Z0
 	VPSRLW        X15, Z0, Z0
 	VPANDD.BCST   words03<>+0(SB), Z0, Z0
-	MOVL          R12, R13
-	ANDL          $0x0000000f, R13
-	VMOVD         R13, X15
-	VMOVDQU32     64(R9), Z16
+	MOVL          R13, R14
+	ANDL          $0x0000000f, R14
+	VMOVD         R14, X15
+	VMOVDQU32     64(R10), Z16
 	VPSRLW        X15, Z16, Z16
 	VPANDD.BCST   words01<>+0(SB), Z16, Z16
 	VPSLLW        $0x02, Z16, Z16
 	VPORD         Z16, Z0, Z0
-	IMUL3Q        $0x00000010, R12, R12
-	ADDQ          CX, R12
-	VPDPWSSD.BCST 256(R12), Z0, Z7
-	VPDPWSSD.BCST 260(R12), Z0, Z8
-	VPDPWSSD.BCST 264(R12), Z0, Z9
-	VPDPWSSD.BCST 268(R12), Z0, Z10
-	BLSRL         R11, R11
+	IMUL3Q        $0x00000010, R13, R13
+	ADDQ          CX, R13
+	VPDPWSSD.BCST 256(R13), Z0, Z7
+	VPDPWSSD.BCST 260(R13), Z0, Z8
+	VPDPWSSD.BCST 264(R13), Z0, Z9
+	VPDPWSSD.BCST 268(R13), Z0, Z10
+	BLSRL         R12, R12
 	JNZ           next6
 	JMP           back6
 
 large7:
-	MOVWLZX 2(DX), R11
-	ANDL    $0x0000f0f0, R11
+	MOVWLZX 2(DX), R12
+	ANDL    $0x0000f0f0, R12
 
 next7:
-	TZCNTL        R11, R12
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	ADDL          $0x06, R13
-	VMOVD         R13, X15
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R8, R13
-	VMOVDQU32     (R13), Z0
+	TZCNTL        R12, R13
+	MOVL          R13, R14
+	ANDL          $0x00000008, R14
+	ADDL          $0x06, R14
+	VMOVD         R14, X15
+	MOVL          R13, R14
+	ANDL          $0x00000003, R14
+	SHLL          $0x06, R14
+	ADDQ          R9, R14
+	VMOVDQU32     (R14), Z0
 	VPSRLW        X15, Z0, Z0
 	VPANDD.BCST   words03<>+0(SB), Z0, Z0
-	MOVL          R12, R13
-	ANDL          $0x0000000f, R13
-	VMOVD         R13, X15
-	VMOVDQU32     64(R9), Z16
+	MOVL          R13, R14
+	ANDL          $0x0000000f, R14
+	VMOVD         R14, X15
+	VMOVDQU32     64(R10), Z16
 	VPSRLW        X15, Z16, Z16
 	VPANDD.BCST   words01<>+0(SB), Z16, Z16
 	VPSLLW        $0x02, Z16, Z16
 	VPORD         Z16, Z0, Z0
-	IMUL3Q        $0x00000010, R12, R12
-	ADDQ          CX, R12
-	VPDPWSSD.BCST 256(R12), Z0, Z7
-	VPDPWSSD.BCST 260(R12), Z0, Z8
-	VPDPWSSD.BCST 264(R12), Z0, Z9
-	VPDPWSSD.BCST 268(R12), Z0, Z10
-	BLSRL         R11, R11
+	IMUL3Q        $0x00000010, R13, R13
+	ADDQ          CX, R13
+	VPDPWSSD.BCST 256(R13), Z0, Z7
+	VPDPWSSD.BCST 260(R13), Z0, Z8
+	VPDPWSSD.BCST 264(R13), Z0, Z9
+	VPDPWSSD.BCST 268(R13), Z0, Z10
+	BLSRL         R12, R12
 	JNZ           next7
 	JMP           back7
 
@@ -9718,10 +9746,11 @@ loop1:
 	VPXORD       Z3, Z3, Z3
 	VPXORD       Z4, Z4, Z4
 	VPXORD       Z5, Z5, Z5
-	MOVL         $0x03030303, DI
-	VPBROADCASTD DI, Z6
-	MOVL         $0x04040404, DI
-	VPBROADCASTD DI, Z7
+	MOVQ         BX, DI
+	MOVL         $0x03030303, R8
+	VPBROADCASTD R8, Z6
+	MOVL         $0x04040404, R8
+	VPBROADCASTD R8, Z7
 
 loop2:
 	VPXORD Z13, Z13, Z13
@@ -9729,59 +9758,63 @@ loop2:
 	VPXORD Z15, Z15, Z15
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
-	LEAQ   1280(AX), DI
+	LEAQ   1280(AX), R8
 	MOVQ   $0x00000004, (SP)
-	LEAQ   (BX), R8
-	LEAQ   1024(BX), R9
-	LEAQ   1536(BX), R10
+	LEAQ   (BX), R9
+	LEAQ   1024(BX), R10
+	LEAQ   1536(BX), R11
 
 loop3:
-	VPSRAD.BCST $0x03, (DI), Z8
-	VPSRAD.BCST $0x03, 4(DI), Z9
-	VPSRAD.BCST $0x03, 8(DI), Z10
-	VPSRAD.BCST $0x03, 12(DI), Z11
-	VPSRAD.BCST $0x03, 16(DI), Z12
+	VPSRAD.BCST $0x03, (R8), Z8
+	VPSRAD.BCST $0x03, 4(R8), Z9
+	VPSRAD.BCST $0x03, 8(R8), Z10
+	VPSRAD.BCST $0x03, 12(R8), Z11
+	VPSRAD.BCST $0x03, 16(R8), Z12
 	TESTL       $0x00000f0f, (DX)
 	JNE         large4
 
 back4:
-	VPANDD        (R8), Z6, Z0
-	VPSLLW        $0x02, (R9), Z18
+	VPANDD        (R9), Z6, Z0
+	VPSLLW        $0x02, (R10), Z18
 	VPTERNLOGD    $0xf8, Z7, Z18, Z0
-	PREFETCHT0    5472(R8)
+	PREFETCHT1    5472(DI)
+	PREFETCHT0    1824(DI)
 	VPDPBUSD.BCST (AX), Z0, Z8
 	VPDPBUSD.BCST 4(AX), Z0, Z9
 	VPDPBUSD.BCST 8(AX), Z0, Z10
 	VPDPBUSD.BCST 12(AX), Z0, Z11
 	VPDPBUSD.BCST 16(AX), Z0, Z12
-	VPANDD        64(R8), Z6, Z0
-	VPSLLW        $0x01, (R9), Z18
+	VPANDD        64(R9), Z6, Z0
+	VPSLLW        $0x01, (R10), Z18
 	VPTERNLOGD    $0xf8, Z7, Z18, Z0
-	PREFETCHT0    5536(R8)
+	PREFETCHT1    5536(DI)
+	PREFETCHT0    1888(DI)
 	VPDPBUSD.BCST 20(AX), Z0, Z8
 	VPDPBUSD.BCST 24(AX), Z0, Z9
 	VPDPBUSD.BCST 28(AX), Z0, Z10
 	VPDPBUSD.BCST 32(AX), Z0, Z11
 	VPDPBUSD.BCST 36(AX), Z0, Z12
-	VPANDD        128(R8), Z6, Z0
-	VMOVDQU32     (R9), Z18
+	VPANDD        128(R9), Z6, Z0
+	VMOVDQU32     (R10), Z18
 	VPTERNLOGD    $0xf8, Z7, Z18, Z0
-	PREFETCHT0    5600(R8)
+	PREFETCHT1    5600(DI)
+	PREFETCHT0    1952(DI)
 	VPDPBUSD.BCST 40(AX), Z0, Z8
 	VPDPBUSD.BCST 44(AX), Z0, Z9
 	VPDPBUSD.BCST 48(AX), Z0, Z10
 	VPDPBUSD.BCST 52(AX), Z0, Z11
 	VPDPBUSD.BCST 56(AX), Z0, Z12
-	VPANDD        192(R8), Z6, Z0
-	VPSRLW        $0x01, (R9), Z18
+	VPANDD        192(R9), Z6, Z0
+	VPSRLW        $0x01, (R10), Z18
 	VPTERNLOGD    $0xf8, Z7, Z18, Z0
-	PREFETCHT0    5664(R8)
+	PREFETCHT1    5664(DI)
+	PREFETCHT0    2016(DI)
 	VPDPBUSD.BCST 60(AX), Z0, Z8
 	VPDPBUSD.BCST 64(AX), Z0, Z9
 	VPDPBUSD.BCST 68(AX), Z0, Z10
 	VPDPBUSD.BCST 72(AX), Z0, Z11
 	VPDPBUSD.BCST 76(AX), Z0, Z12
-	VPMOVSXBD     (R10), Z0
+	VPMOVSXBD     (R11), Z0
 	VPMULLD       Z0, Z8, Z8
 	VPADDD        Z8, Z13, Z13
 	VPMULLD       Z0, Z9, Z9
@@ -9792,55 +9825,60 @@ back4:
 	VPADDD        Z11, Z16, Z16
 	VPMULLD       Z0, Z12, Z12
 	VPADDD        Z12, Z17, Z17
-	VPSRAD.BCST   $0x03, 20(DI), Z8
-	VPSRAD.BCST   $0x03, 24(DI), Z9
-	VPSRAD.BCST   $0x03, 28(DI), Z10
-	VPSRAD.BCST   $0x03, 32(DI), Z11
-	VPSRAD.BCST   $0x03, 36(DI), Z12
+	VPSRAD.BCST   $0x03, 20(R8), Z8
+	VPSRAD.BCST   $0x03, 24(R8), Z9
+	VPSRAD.BCST   $0x03, 28(R8), Z10
+	VPSRAD.BCST   $0x03, 32(R8), Z11
+	VPSRAD.BCST   $0x03, 36(R8), Z12
 	TESTL         $0x0000f0f0, (DX)
 	JNE           large5
 
 back5:
-	VPSRLW        $0x02, (R8), Z0
+	VPSRLW        $0x02, (R9), Z0
 	VPANDD        Z6, Z0, Z0
-	VPSRLW        $0x02, (R9), Z18
+	VPSRLW        $0x02, (R10), Z18
 	VPTERNLOGD    $0xf8, Z7, Z18, Z0
-	PREFETCHT0    5472(R9)
+	PREFETCHT1    5728(DI)
+	PREFETCHT0    2080(DI)
 	VPDPBUSD.BCST 80(AX), Z0, Z8
 	VPDPBUSD.BCST 84(AX), Z0, Z9
 	VPDPBUSD.BCST 88(AX), Z0, Z10
 	VPDPBUSD.BCST 92(AX), Z0, Z11
 	VPDPBUSD.BCST 96(AX), Z0, Z12
-	VPSRLW        $0x02, 64(R8), Z0
+	VPSRLW        $0x02, 64(R9), Z0
 	VPANDD        Z6, Z0, Z0
-	VPSRLW        $0x03, (R9), Z18
+	VPSRLW        $0x03, (R10), Z18
 	VPTERNLOGD    $0xf8, Z7, Z18, Z0
-	PREFETCHT0    5536(R9)
+	PREFETCHT1    5792(DI)
+	PREFETCHT0    2144(DI)
 	VPDPBUSD.BCST 100(AX), Z0, Z8
 	VPDPBUSD.BCST 104(AX), Z0, Z9
 	VPDPBUSD.BCST 108(AX), Z0, Z10
 	VPDPBUSD.BCST 112(AX), Z0, Z11
 	VPDPBUSD.BCST 116(AX), Z0, Z12
-	VPSRLW        $0x02, 128(R8), Z0
+	VPSRLW        $0x02, 128(R9), Z0
 	VPANDD        Z6, Z0, Z0
-	VPSRLW        $0x04, (R9), Z18
+	VPSRLW        $0x04, (R10), Z18
 	VPTERNLOGD    $0xf8, Z7, Z18, Z0
-	PREFETCHT0    5472(R10)
+	PREFETCHT1    5856(DI)
+	PREFETCHT0    2208(DI)
 	VPDPBUSD.BCST 120(AX), Z0, Z8
 	VPDPBUSD.BCST 124(AX), Z0, Z9
 	VPDPBUSD.BCST 128(AX), Z0, Z10
 	VPDPBUSD.BCST 132(AX), Z0, Z11
 	VPDPBUSD.BCST 136(AX), Z0, Z12
-	VPSRLW        $0x02, 192(R8), Z0
+	VPSRLW        $0x02, 192(R9), Z0
 	VPANDD        Z6, Z0, Z0
-	VPSRLW        $0x05, (R9), Z18
+	VPSRLW        $0x05, (R10), Z18
 	VPTERNLOGD    $0xf8, Z7, Z18, Z0
+	PREFETCHT1    5920(DI)
+	PREFETCHT0    2272(DI)
 	VPDPBUSD.BCST 140(AX), Z0, Z8
 	VPDPBUSD.BCST 144(AX), Z0, Z9
 	VPDPBUSD.BCST 148(AX), Z0, Z10
 	VPDPBUSD.BCST 152(AX), Z0, Z11
 	VPDPBUSD.BCST 156(AX), Z0, Z12
-	VPMOVSXBD     16(R10), Z0
+	VPMOVSXBD     16(R11), Z0
 	VPMULLD       Z0, Z8, Z8
 	VPADDD        Z8, Z13, Z13
 	VPMULLD       Z0, Z9, Z9
@@ -9851,52 +9889,52 @@ back5:
 	VPADDD        Z11, Z16, Z16
 	VPMULLD       Z0, Z12, Z12
 	VPADDD        Z12, Z17, Z17
-	VPSRAD.BCST   $0x03, 40(DI), Z8
-	VPSRAD.BCST   $0x03, 44(DI), Z9
-	VPSRAD.BCST   $0x03, 48(DI), Z10
-	VPSRAD.BCST   $0x03, 52(DI), Z11
-	VPSRAD.BCST   $0x03, 56(DI), Z12
+	VPSRAD.BCST   $0x03, 40(R8), Z8
+	VPSRAD.BCST   $0x03, 44(R8), Z9
+	VPSRAD.BCST   $0x03, 48(R8), Z10
+	VPSRAD.BCST   $0x03, 52(R8), Z11
+	VPSRAD.BCST   $0x03, 56(R8), Z12
 	TESTL         $0x0f0f0000, (DX)
 	JNE           large6
 
 back6:
-	VPSRLW        $0x04, (R8), Z0
+	VPSRLW        $0x04, (R9), Z0
 	VPANDD        Z6, Z0, Z0
-	VPSLLW        $0x02, 64(R9), Z18
+	VPSLLW        $0x02, 64(R10), Z18
 	VPTERNLOGD    $0xf8, Z7, Z18, Z0
 	VPDPBUSD.BCST 160(AX), Z0, Z8
 	VPDPBUSD.BCST 164(AX), Z0, Z9
 	VPDPBUSD.BCST 168(AX), Z0, Z10
 	VPDPBUSD.BCST 172(AX), Z0, Z11
 	VPDPBUSD.BCST 176(AX), Z0, Z12
-	VPSRLW        $0x04, 64(R8), Z0
+	VPSRLW        $0x04, 64(R9), Z0
 	VPANDD        Z6, Z0, Z0
-	VPSLLW        $0x01, 64(R9), Z18
+	VPSLLW        $0x01, 64(R10), Z18
 	VPTERNLOGD    $0xf8, Z7, Z18, Z0
 	VPDPBUSD.BCST 180(AX), Z0, Z8
 	VPDPBUSD.BCST 184(AX), Z0, Z9
 	VPDPBUSD.BCST 188(AX), Z0, Z10
 	VPDPBUSD.BCST 192(AX), Z0, Z11
 	VPDPBUSD.BCST 196(AX), Z0, Z12
-	VPSRLW        $0x04, 128(R8), Z0
+	VPSRLW        $0x04, 128(R9), Z0
 	VPANDD        Z6, Z0, Z0
-	VMOVDQU32     64(R9), Z18
+	VMOVDQU32     64(R10), Z18
 	VPTERNLOGD    $0xf8, Z7, Z18, Z0
 	VPDPBUSD.BCST 200(AX), Z0, Z8
 	VPDPBUSD.BCST 204(AX), Z0, Z9
 	VPDPBUSD.BCST 208(AX), Z0, Z10
 	VPDPBUSD.BCST 212(AX), Z0, Z11
 	VPDPBUSD.BCST 216(AX), Z0, Z12
-	VPSRLW        $0x04, 192(R8), Z0
+	VPSRLW        $0x04, 192(R9), Z0
 	VPANDD        Z6, Z0, Z0
-	VPSRLW        $0x01, 64(R9), Z18
+	VPSRLW        $0x01, 64(R10), Z18
 	VPTERNLOGD    $0xf8, Z7, Z18, Z0
 	VPDPBUSD.BCST 220(AX), Z0, Z8
 	VPDPBUSD.BCST 224(AX), Z0, Z9
 	VPDPBUSD.BCST 228(AX), Z0, Z10
 	VPDPBUSD.BCST 232(AX), Z0, Z11
 	VPDPBUSD.BCST 236(AX), Z0, Z12
-	VPMOVSXBD     32(R10), Z0
+	VPMOVSXBD     32(R11), Z0
 	VPMULLD       Z0, Z8, Z8
 	VPADDD        Z8, Z13, Z13
 	VPMULLD       Z0, Z9, Z9
@@ -9907,52 +9945,52 @@ back6:
 	VPADDD        Z11, Z16, Z16
 	VPMULLD       Z0, Z12, Z12
 	VPADDD        Z12, Z17, Z17
-	VPSRAD.BCST   $0x03, 60(DI), Z8
-	VPSRAD.BCST   $0x03, 64(DI), Z9
-	VPSRAD.BCST   $0x03, 68(DI), Z10
-	VPSRAD.BCST   $0x03, 72(DI), Z11
-	VPSRAD.BCST   $0x03, 76(DI), Z12
+	VPSRAD.BCST   $0x03, 60(R8), Z8
+	VPSRAD.BCST   $0x03, 64(R8), Z9
+	VPSRAD.BCST   $0x03, 68(R8), Z10
+	VPSRAD.BCST   $0x03, 72(R8), Z11
+	VPSRAD.BCST   $0x03, 76(R8), Z12
 	TESTL         $0xf0f00000, (DX)
 	JNE           large7
 
 back7:
-	VPSRLW           $0x06, (R8), Z0
+	VPSRLW           $0x06, (R9), Z0
 	VPANDD           Z6, Z0, Z0
-	VPSRLW           $0x02, 64(R9), Z18
+	VPSRLW           $0x02, 64(R10), Z18
 	VPTERNLOGD       $0xf8, Z7, Z18, Z0
 	VPDPBUSD.BCST    240(AX), Z0, Z8
 	VPDPBUSD.BCST    244(AX), Z0, Z9
 	VPDPBUSD.BCST    248(AX), Z0, Z10
 	VPDPBUSD.BCST    252(AX), Z0, Z11
 	VPDPBUSD.BCST    256(AX), Z0, Z12
-	VPSRLW           $0x06, 64(R8), Z0
+	VPSRLW           $0x06, 64(R9), Z0
 	VPANDD           Z6, Z0, Z0
-	VPSRLW           $0x03, 64(R9), Z18
+	VPSRLW           $0x03, 64(R10), Z18
 	VPTERNLOGD       $0xf8, Z7, Z18, Z0
 	VPDPBUSD.BCST    260(AX), Z0, Z8
 	VPDPBUSD.BCST    264(AX), Z0, Z9
 	VPDPBUSD.BCST    268(AX), Z0, Z10
 	VPDPBUSD.BCST    272(AX), Z0, Z11
 	VPDPBUSD.BCST    276(AX), Z0, Z12
-	VPSRLW           $0x06, 128(R8), Z0
+	VPSRLW           $0x06, 128(R9), Z0
 	VPANDD           Z6, Z0, Z0
-	VPSRLW           $0x04, 64(R9), Z18
+	VPSRLW           $0x04, 64(R10), Z18
 	VPTERNLOGD       $0xf8, Z7, Z18, Z0
 	VPDPBUSD.BCST    280(AX), Z0, Z8
 	VPDPBUSD.BCST    284(AX), Z0, Z9
 	VPDPBUSD.BCST    288(AX), Z0, Z10
 	VPDPBUSD.BCST    292(AX), Z0, Z11
 	VPDPBUSD.BCST    296(AX), Z0, Z12
-	VPSRLW           $0x06, 192(R8), Z0
+	VPSRLW           $0x06, 192(R9), Z0
 	VPANDD           Z6, Z0, Z0
-	VPSRLW           $0x05, 64(R9), Z18
+	VPSRLW           $0x05, 64(R10), Z18
 	VPTERNLOGD       $0xf8, Z7, Z18, Z0
 	VPDPBUSD.BCST    300(AX), Z0, Z8
 	VPDPBUSD.BCST    304(AX), Z0, Z9
 	VPDPBUSD.BCST    308(AX), Z0, Z10
 	VPDPBUSD.BCST    312(AX), Z0, Z11
 	VPDPBUSD.BCST    316(AX), Z0, Z12
-	VPMOVSXBD        48(R10), Z0
+	VPMOVSXBD        48(R11), Z0
 	VPMULLD          Z0, Z8, Z8
 	VPADDD           Z8, Z13, Z13
 	VPMULLD          Z0, Z9, Z9
@@ -9963,10 +10001,11 @@ back7:
 	VPADDD           Z11, Z16, Z16
 	VPMULLD          Z0, Z12, Z12
 	VPADDD           Z12, Z17, Z17
-	ADDQ             $0x00000050, DI
-	ADDQ             $0x00000100, R8
-	ADDQ             $0x00000080, R9
-	ADDQ             $0x00000040, R10
+	ADDQ             $0x00000050, R8
+	ADDQ             $0x000001c8, DI
+	ADDQ             $0x00000100, R9
+	ADDQ             $0x00000080, R10
+	ADDQ             $0x00000040, R11
 	ADDQ             $0x00000140, AX
 	ADDQ             $0x00000280, CX
 	ADDQ             $0x00000004, DX
@@ -10038,145 +10077,145 @@ plain:
 	RET
 
 large4:
-	MOVWLZX (DX), R11
-	ANDL    $0x00000f0f, R11
+	MOVWLZX (DX), R12
+	ANDL    $0x00000f0f, R12
 
 next4:
-	TZCNTL        R11, R12
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	VMOVD         R13, X18
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R8, R13
-	VMOVDQU32     (R13), Z0
+	TZCNTL        R12, R13
+	MOVL          R13, R14
+	ANDL          $0x00000008, R14
+	VMOVD         R14, X18
+	MOVL          R13, R14
+	ANDL          $0x00000003, R14
+	SHLL          $0x06, R14
+	ADDQ          R9, R14
+	VMOVDQU32     (R14), Z0
 	VPSRLW        X18, Z0, Z0
 	VPANDD.BCST   words03<>+0(SB), Z0, Z0
-	MOVL          R12, R13
-	ANDL          $0x0000000f, R13
-	VMOVD         R13, X18
-	VMOVDQU32     (R9), Z19
+	MOVL          R13, R14
+	ANDL          $0x0000000f, R14
+	VMOVD         R14, X18
+	VMOVDQU32     (R10), Z19
 	VPSRLW        X18, Z19, Z19
 	VPANDD.BCST   words01<>+0(SB), Z19, Z19
 	VPSLLW        $0x02, Z19, Z19
 	VPORD         Z19, Z0, Z0
-	IMUL3Q        $0x00000014, R12, R12
-	ADDQ          CX, R12
-	VPDPWSSD.BCST (R12), Z0, Z8
-	VPDPWSSD.BCST 4(R12), Z0, Z9
-	VPDPWSSD.BCST 8(R12), Z0, Z10
-	VPDPWSSD.BCST 12(R12), Z0, Z11
-	VPDPWSSD.BCST 16(R12), Z0, Z12
-	BLSRL         R11, R11
+	IMUL3Q        $0x00000014, R13, R13
+	ADDQ          CX, R13
+	VPDPWSSD.BCST (R13), Z0, Z8
+	VPDPWSSD.BCST 4(R13), Z0, Z9
+	VPDPWSSD.BCST 8(R13), Z0, Z10
+	VPDPWSSD.BCST 12(R13), Z0, Z11
+	VPDPWSSD.BCST 16(R13), Z0, Z12
+	BLSRL         R12, R12
 	JNZ           next4
 	JMP           back4
 
 large5:
-	MOVWLZX (DX), R11
-	ANDL    $0x0000f0f0, R11
+	MOVWLZX (DX), R12
+	ANDL    $0x0000f0f0, R12
 
 next5:
-	TZCNTL        R11, R12
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	ADDL          $0x02, R13
-	VMOVD         R13, X18
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R8, R13
-	VMOVDQU32     (R13), Z0
+	TZCNTL        R12, R13
+	MOVL          R13, R14
+	ANDL          $0x00000008, R14
+	ADDL          $0x02, R14
+	VMOVD         R14, X18
+	MOVL          R13, R14
+	ANDL          $0x00000003, R14
+	SHLL          $0x06, R14
+	ADDQ          R9, R14
+	VMOVDQU32     (R14), Z0
 	VPSRLW        X18, Z0, Z0
 	VPANDD.BCST   words03<>+0(SB), Z0, Z0
-	MOVL          R12, R13
-	ANDL          $0x0000000f, R13
-	VMOVD         R13, X18
-	VMOVDQU32     (R9), Z19
+	MOVL          R13, R14
+	ANDL          $0x0000000f, R14
+	VMOVD         R14, X18
+	VMOVDQU32     (R10), Z19
 	VPSRLW        X18, Z19, Z19
 	VPANDD.BCST   words01<>+0(SB), Z19, Z19
 	VPSLLW        $0x02, Z19, Z19
 	VPORD         Z19, Z0, Z0
-	IMUL3Q        $0x00000014, R12, R12
-	ADDQ          CX, R12
-	VPDPWSSD.BCST (R12), Z0, Z8
-	VPDPWSSD.BCST 4(R12), Z0, Z9
-	VPDPWSSD.BCST 8(R12), Z0, Z10
-	VPDPWSSD.BCST 12(R12), Z0, Z11
-	VPDPWSSD.BCST 16(R12), Z0, Z12
-	BLSRL         R11, R11
+	IMUL3Q        $0x00000014, R13, R13
+	ADDQ          CX, R13
+	VPDPWSSD.BCST (R13), Z0, Z8
+	VPDPWSSD.BCST 4(R13), Z0, Z9
+	VPDPWSSD.BCST 8(R13), Z0, Z10
+	VPDPWSSD.BCST 12(R13), Z0, Z11
+	VPDPWSSD.BCST 16(R13), Z0, Z12
+	BLSRL         R12, R12
 	JNZ           next5
 	JMP           back5
 
 large6:
-	MOVWLZX 2(DX), R11
-	ANDL    $0x00000f0f, R11
+	MOVWLZX 2(DX), R12
+	ANDL    $0x00000f0f, R12
 
 next6:
-	TZCNTL        R11, R12
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	ADDL          $0x04, R13
-	VMOVD         R13, X18
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R8, R13
-	VMOVDQU32     (R13), Z0
+	TZCNTL        R12, R13
+	MOVL          R13, R14
+	ANDL          $0x00000008, R14
+	ADDL          $0x04, R14
+	VMOVD         R14, X18
+	MOVL          R13, R14
+	ANDL          $0x00000003, R14
+	SHLL          $0x06, R14
+	ADDQ          R9, R14
+	VMOVDQU32     (R14), Z0
 	VPSRLW        X18, Z0, Z0
 	VPANDD.BCST   words03<>+0(SB), Z0, Z0
-	MOVL          R12, R13
-	ANDL          $0x0000000f, R13
-	VMOVD         R13, X18
-	VMOVDQU32     64(R9), Z19
+	MOVL          R13, R14
+	ANDL          $0x0000000f, R14
+	VMOVD         R14, X18
+	VMOVDQU32     64(R10), Z19
 	VPSRLW        X18, Z19, Z19
 	VPANDD.BCST   words01<>+0(SB), Z19, Z19
 	VPSLLW        $0x02, Z19, Z19
 	VPORD         Z19, Z0, Z0
-	IMUL3Q        $0x00000014, R12, R12
-	ADDQ          CX, R12
-	VPDPWSSD.BCST 320(R12), Z0, Z8
-	VPDPWSSD.BCST 324(R12), Z0, Z9
-	VPDPWSSD.BCST 328(R12), Z0, Z10
-	VPDPWSSD.BCST 332(R12), Z0, Z11
-	VPDPWSSD.BCST 336(R12), Z0, Z12
-	BLSRL         R11, R11
+	IMUL3Q        $0x00000014, R13, R13
+	ADDQ          CX, R13
+	VPDPWSSD.BCST 320(R13), Z0, Z8
+	VPDPWSSD.BCST 324(R13), Z0, Z9
+	VPDPWSSD.BCST 328(R13), Z0, Z10
+	VPDPWSSD.BCST 332(R13), Z0, Z11
+	VPDPWSSD.BCST 336(R13), Z0, Z12
+	BLSRL         R12, R12
 	JNZ           next6
 	JMP           back6
 
 large7:
-	MOVWLZX 2(DX), R11
-	ANDL    $0x0000f0f0, R11
+	MOVWLZX 2(DX), R12
+	ANDL    $0x0000f0f0, R12
 
 next7:
-	TZCNTL        R11, R12
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	ADDL          $0x06, R13
-	VMOVD         R13, X18
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R8, R13
-	VMOVDQU32     (R13), Z0
+	TZCNTL        R12, R13
+	MOVL          R13, R14
+	ANDL          $0x00000008, R14
+	ADDL          $0x06, R14
+	VMOVD         R14, X18
+	MOVL          R13, R14
+	ANDL          $0x00000003, R14
+	SHLL          $0x06, R14
+	ADDQ          R9, R14
+	VMOVDQU32     (R14), Z0
 	VPSRLW        X18, Z0, Z0
 	VPANDD.BCST   words03<>+0(SB), Z0, Z0
-	MOVL          R12, R13
-	ANDL          $0x0000000f, R13
-	VMOVD         R13, X18
-	VMOVDQU32     64(R9), Z19
+	MOVL          R13, R14
+	ANDL          $0x0000000f, R14
+	VMOVD         R14, X18
+	VMOVDQU32     64(R10), Z19
 	VPSRLW        X18, Z19, Z19
 	VPANDD.BCST   words01<>+0(SB), Z19, Z19
 	VPSLLW        $0x02, Z19, Z19
 	VPORD         Z19, Z0, Z0
-	IMUL3Q        $0x00000014, R12, R12
-	ADDQ          CX, R12
-	VPDPWSSD.BCST 320(R12), Z0, Z8
-	VPDPWSSD.BCST 324(R12), Z0, Z9
-	VPDPWSSD.BCST 328(R12), Z0, Z10
-	VPDPWSSD.BCST 332(R12), Z0, Z11
-	VPDPWSSD.BCST 336(R12), Z0, Z12
-	BLSRL         R11, R11
+	IMUL3Q        $0x00000014, R13, R13
+	ADDQ          CX, R13
+	VPDPWSSD.BCST 320(R13), Z0, Z8
+	VPDPWSSD.BCST 324(R13), Z0, Z9
+	VPDPWSSD.BCST 328(R13), Z0, Z10
+	VPDPWSSD.BCST 332(R13), Z0, Z11
+	VPDPWSSD.BCST 336(R13), Z0, Z12
+	BLSRL         R12, R12
 	JNZ           next7
 	JMP           back7
 
@@ -10196,10 +10235,11 @@ loop1:
 	VPXORD       Z4, Z4, Z4
 	VPXORD       Z5, Z5, Z5
 	VPXORD       Z6, Z6, Z6
-	MOVL         $0x03030303, DI
-	VPBROADCASTD DI, Z7
-	MOVL         $0x04040404, DI
-	VPBROADCASTD DI, Z8
+	MOVQ         BX, DI
+	MOVL         $0x03030303, R8
+	VPBROADCASTD R8, Z7
+	MOVL         $0x04040404, R8
+	VPBROADCASTD R8, Z8
 
 loop2:
 	VPXORD Z15, Z15, Z15
@@ -10208,64 +10248,68 @@ loop2:
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
 	VPXORD Z20, Z20, Z20
-	LEAQ   1536(AX), DI
+	LEAQ   1536(AX), R8
 	MOVQ   $0x00000004, (SP)
-	LEAQ   (BX), R8
-	LEAQ   1024(BX), R9
-	LEAQ   1536(BX), R10
+	LEAQ   (BX), R9
+	LEAQ   1024(BX), R10
+	LEAQ   1536(BX), R11
 
 loop3:
-	VPSRAD.BCST $0x03, (DI), Z9
-	VPSRAD.BCST $0x03, 4(DI), Z10
-	VPSRAD.BCST $0x03, 8(DI), Z11
-	VPSRAD.BCST $0x03, 12(DI), Z12
-	VPSRAD.BCST $0x03, 16(DI), Z13
-	VPSRAD.BCST $0x03, 20(DI), Z14
+	VPSRAD.BCST $0x03, (R8), Z9
+	VPSRAD.BCST $0x03, 4(R8), Z10
+	VPSRAD.BCST $0x03, 8(R8), Z11
+	VPSRAD.BCST $0x03, 12(R8), Z12
+	VPSRAD.BCST $0x03, 16(R8), Z13
+	VPSRAD.BCST $0x03, 20(R8), Z14
 	TESTL       $0x00000f0f, (DX)
 	JNE         large4
 
 back4:
-	VPANDD        (R8), Z7, Z0
-	VPSLLW        $0x02, (R9), Z21
+	VPANDD        (R9), Z7, Z0
+	VPSLLW        $0x02, (R10), Z21
 	VPTERNLOGD    $0xf8, Z8, Z21, Z0
-	PREFETCHT0    5472(R8)
+	PREFETCHT1    5472(DI)
+	PREFETCHT0    1824(DI)
 	VPDPBUSD.BCST (AX), Z0, Z9
 	VPDPBUSD.BCST 4(AX), Z0, Z10
 	VPDPBUSD.BCST 8(AX), Z0, Z11
 	VPDPBUSD.BCST 12(AX), Z0, Z12
 	VPDPBUSD.BCST 16(AX), Z0, Z13
 	VPDPBUSD.BCST 20(AX), Z0, Z14
-	VPANDD        64(R8), Z7, Z0
-	VPSLLW        $0x01, (R9), Z21
+	VPANDD        64(R9), Z7, Z0
+	VPSLLW        $0x01, (R10), Z21
 	VPTERNLOGD    $0xf8, Z8, Z21, Z0
-	PREFETCHT0    5536(R8)
+	PREFETCHT1    5536(DI)
+	PREFETCHT0    1888(DI)
 	VPDPBUSD.BCST 24(AX), Z0, Z9
 	VPDPBUSD.BCST 28(AX), Z0, Z10
 	VPDPBUSD.BCST 32(AX), Z0, Z11
 	VPDPBUSD.BCST 36(AX), Z0, Z12
 	VPDPBUSD.BCST 40(AX), Z0, Z13
 	VPDPBUSD.BCST 44(AX), Z0, Z14
-	VPANDD        128(R8), Z7, Z0
-	VMOVDQU32     (R9), Z21
+	VPANDD        128(R9), Z7, Z0
+	VMOVDQU32     (R10), Z21
 	VPTERNLOGD    $0xf8, Z8, Z21, Z0
-	PREFETCHT0    5600(R8)
+	PREFETCHT1    5600(DI)
+	PREFETCHT0    1952(DI)
 	VPDPBUSD.BCST 48(AX), Z0, Z9
 	VPDPBUSD.BCST 52(AX), Z0, Z10
 	VPDPBUSD.BCST 56(AX), Z0, Z11
 	VPDPBUSD.BCST 60(AX), Z0, Z12
 	VPDPBUSD.BCST 64(AX), Z0, Z13
 	VPDPBUSD.BCST 68(AX), Z0, Z14
-	VPANDD        192(R8), Z7, Z0
-	VPSRLW        $0x01, (R9), Z21
+	VPANDD        192(R9), Z7, Z0
+	VPSRLW        $0x01, (R10), Z21
 	VPTERNLOGD    $0xf8, Z8, Z21, Z0
-	PREFETCHT0    5664(R8)
+	PREFETCHT1    5664(DI)
+	PREFETCHT0    2016(DI)
 	VPDPBUSD.BCST 72(AX), Z0, Z9
 	VPDPBUSD.BCST 76(AX), Z0, Z10
 	VPDPBUSD.BCST 80(AX), Z0, Z11
 	VPDPBUSD.BCST 84(AX), Z0, Z12
 	VPDPBUSD.BCST 88(AX), Z0, Z13
 	VPDPBUSD.BCST 92(AX), Z0, Z14
-	VPMOVSXBD     (R10), Z0
+	VPMOVSXBD     (R11), Z0
 	VPMULLD       Z0, Z9, Z9
 	VPADDD        Z9, Z15, Z15
 	VPMULLD       Z0, Z10, Z10
@@ -10278,60 +10322,65 @@ back4:
 	VPADDD        Z13, Z19, Z19
 	VPMULLD       Z0, Z14, Z14
 	VPADDD        Z14, Z20, Z20
-	VPSRAD.BCST   $0x03, 24(DI), Z9
-	VPSRAD.BCST   $0x03, 28(DI), Z10
-	VPSRAD.BCST   $0x03, 32(DI), Z11
-	VPSRAD.BCST   $0x03, 36(DI), Z12
-	VPSRAD.BCST   $0x03, 40(DI), Z13
-	VPSRAD.BCST   $0x03, 44(DI), Z14
+	VPSRAD.BCST   $0x03, 24(R8), Z9
+	VPSRAD.BCST   $0x03, 28(R8), Z10
+	VPSRAD.BCST   $0x03, 32(R8), Z11
+	VPSRAD.BCST   $0x03, 36(R8), Z12
+	VPSRAD.BCST   $0x03, 40(R8), Z13
+	VPSRAD.BCST   $0x03, 44(R8), Z14
 	TESTL         $0x0000f0f0, (DX)
 	JNE           large5
 
 back5:
-	VPSRLW        $0x02, (R8), Z0
+	VPSRLW        $0x02, (R9), Z0
 	VPANDD        Z7, Z0, Z0
-	VPSRLW        $0x02, (R9), Z21
+	VPSRLW        $0x02, (R10), Z21
 	VPTERNLOGD    $0xf8, Z8, Z21, Z0
-	PREFETCHT0    5472(R9)
+	PREFETCHT1    5728(DI)
+	PREFETCHT0    2080(DI)
 	VPDPBUSD.BCST 96(AX), Z0, Z9
 	VPDPBUSD.BCST 100(AX), Z0, Z10
 	VPDPBUSD.BCST 104(AX), Z0, Z11
 	VPDPBUSD.BCST 108(AX), Z0, Z12
 	VPDPBUSD.BCST 112(AX), Z0, Z13
 	VPDPBUSD.BCST 116(AX), Z0, Z14
-	VPSRLW        $0x02, 64(R8), Z0
+	VPSRLW        $0x02, 64(R9), Z0
 	VPANDD        Z7, Z0, Z0
-	VPSRLW        $0x03, (R9), Z21
+	VPSRLW        $0x03, (R10), Z21
 	VPTERNLOGD    $0xf8, Z8, Z21, Z0
-	PREFETCHT0    5536(R9)
+	PREFETCHT1    5792(DI)
+	PREFETCHT0    2144(DI)
 	VPDPBUSD.BCST 120(AX), Z0, Z9
 	VPDPBUSD.BCST 124(AX), Z0, Z10
 	VPDPBUSD.BCST 128(AX), Z0, Z11
 	VPDPBUSD.BCST 132(AX), Z0, Z12
 	VPDPBUSD.BCST 136(AX), Z0, Z13
 	VPDPBUSD.BCST 140(AX), Z0, Z14
-	VPSRLW        $0x02, 128(R8), Z0
+	VPSRLW        $0x02, 128(R9), Z0
 	VPANDD        Z7, Z0, Z0
-	VPSRLW        $0x04, (R9), Z21
+	VPSRLW        $0x04, (R10), Z21
 	VPTERNLOGD    $0xf8, Z8, Z21, Z0
-	PREFETCHT0    5472(R10)
+	PREFETCHT1    5856(DI)
+	PREFETCHT0    2208(DI)
 	VPDPBUSD.BCST 144(AX), Z0, Z9
 	VPDPBUSD.BCST 148(AX), Z0, Z10
 	VPDPBUSD.BCST 152(AX), Z0, Z11
 	VPDPBUSD.BCST 156(AX), Z0, Z12
 	VPDPBUSD.BCST 160(AX), Z0, Z13
 	VPDPBUSD.BCST 164(AX), Z0, Z14
-	VPSRLW        $0x02, 192(R8), Z0
+	VPSRLW        $0x02, 192(R9), Z0
 	VPANDD        Z7, Z0, Z0
-	VPSRLW        $0x05, (R9), Z21
+	VPSRLW        $0x05, (R10), Z21
 	VPTERNLOGD    $0xf8, Z8, Z21, Z0
+	PREFETCHT1    5920(DI)
+	PREFETCHT0    2272(DI)
 	VPDPBUSD.BCST 168(AX), Z0, Z9
 	VPDPBUSD.BCST 172(AX), Z0, Z10
 	VPDPBUSD.BCST 176(AX), Z0, Z11
 	VPDPBUSD.BCST 180(AX), Z0, Z12
 	VPDPBUSD.BCST 184(AX), Z0, Z13
 	VPDPBUSD.BCST 188(AX), Z0, Z14
-	VPMOVSXBD     16(R10), Z0
+	VPMOVSXBD     16(R11), Z0
 	VPMULLD       Z0, Z9, Z9
 	VPADDD        Z9, Z15, Z15
 	VPMULLD       Z0, Z10, Z10
@@ -10344,19 +10393,19 @@ back5:
 	VPADDD        Z13, Z19, Z19
 	VPMULLD       Z0, Z14, Z14
 	VPADDD        Z14, Z20, Z20
-	VPSRAD.BCST   $0x03, 48(DI), Z9
-	VPSRAD.BCST   $0x03, 52(DI), Z10
-	VPSRAD.BCST   $0x03, 56(DI), Z11
-	VPSRAD.BCST   $0x03, 60(DI), Z12
-	VPSRAD.BCST   $0x03, 64(DI), Z13
-	VPSRAD.BCST   $0x03, 68(DI), Z14
+	VPSRAD.BCST   $0x03, 48(R8), Z9
+	VPSRAD.BCST   $0x03, 52(R8), Z10
+	VPSRAD.BCST   $0x03, 56(R8), Z11
+	VPSRAD.BCST   $0x03, 60(R8), Z12
+	VPSRAD.BCST   $0x03, 64(R8), Z13
+	VPSRAD.BCST   $0x03, 68(R8), Z14
 	TESTL         $0x0f0f0000, (DX)
 	JNE           large6
 
 back6:
-	VPSRLW        $0x04, (R8), Z0
+	VPSRLW        $0x04, (R9), Z0
 	VPANDD        Z7, Z0, Z0
-	VPSLLW        $0x02, 64(R9), Z21
+	VPSLLW        $0x02, 64(R10), Z21
 	VPTERNLOGD    $0xf8, Z8, Z21, Z0
 	VPDPBUSD.BCST 192(AX), Z0, Z9
 	VPDPBUSD.BCST 196(AX), Z0, Z10
@@ -10364,9 +10413,9 @@ back6:
 	VPDPBUSD.BCST 204(AX), Z0, Z12
 	VPDPBUSD.BCST 208(AX), Z0, Z13
 	VPDPBUSD.BCST 212(AX), Z0, Z14
-	VPSRLW        $0x04, 64(R8), Z0
+	VPSRLW        $0x04, 64(R9), Z0
 	VPANDD        Z7, Z0, Z0
-	VPSLLW        $0x01, 64(R9), Z21
+	VPSLLW        $0x01, 64(R10), Z21
 	VPTERNLOGD    $0xf8, Z8, Z21, Z0
 	VPDPBUSD.BCST 216(AX), Z0, Z9
 	VPDPBUSD.BCST 220(AX), Z0, Z10
@@ -10374,9 +10423,9 @@ back6:
 	VPDPBUSD.BCST 228(AX), Z0, Z12
 	VPDPBUSD.BCST 232(AX), Z0, Z13
 	VPDPBUSD.BCST 236(AX), Z0, Z14
-	VPSRLW        $0x04, 128(R8), Z0
+	VPSRLW        $0x04, 128(R9), Z0
 	VPANDD        Z7, Z0, Z0
-	VMOVDQU32     64(R9), Z21
+	VMOVDQU32     64(R10), Z21
 	VPTERNLOGD    $0xf8, Z8, Z21, Z0
 	VPDPBUSD.BCST 240(AX), Z0, Z9
 	VPDPBUSD.BCST 244(AX), Z0, Z10
@@ -10384,9 +10433,9 @@ back6:
 	VPDPBUSD.BCST 252(AX), Z0, Z12
 	VPDPBUSD.BCST 256(AX), Z0, Z13
 	VPDPBUSD.BCST 260(AX), Z0, Z14
-	VPSRLW        $0x04, 192(R8), Z0
+	VPSRLW        $0x04, 192(R9), Z0
 	VPANDD        Z7, Z0, Z0
-	VPSRLW        $0x01, 64(R9), Z21
+	VPSRLW        $0x01, 64(R10), Z21
 	VPTERNLOGD    $0xf8, Z8, Z21, Z0
 	VPDPBUSD.BCST 264(AX), Z0, Z9
 	VPDPBUSD.BCST 268(AX), Z0, Z10
@@ -10394,7 +10443,7 @@ back6:
 	VPDPBUSD.BCST 276(AX), Z0, Z12
 	VPDPBUSD.BCST 280(AX), Z0, Z13
 	VPDPBUSD.BCST 284(AX), Z0, Z14
-	VPMOVSXBD     32(R10), Z0
+	VPMOVSXBD     32(R11), Z0
 	VPMULLD       Z0, Z9, Z9
 	VPADDD        Z9, Z15, Z15
 	VPMULLD       Z0, Z10, Z10
@@ -10407,19 +10456,19 @@ back6:
 	VPADDD        Z13, Z19, Z19
 	VPMULLD       Z0, Z14, Z14
 	VPADDD        Z14, Z20, Z20
-	VPSRAD.BCST   $0x03, 72(DI), Z9
-	VPSRAD.BCST   $0x03, 76(DI), Z10
-	VPSRAD.BCST   $0x03, 80(DI), Z11
-	VPSRAD.BCST   $0x03, 84(DI), Z12
-	VPSRAD.BCST   $0x03, 88(DI), Z13
-	VPSRAD.BCST   $0x03, 92(DI), Z14
+	VPSRAD.BCST   $0x03, 72(R8), Z9
+	VPSRAD.BCST   $0x03, 76(R8), Z10
+	VPSRAD.BCST   $0x03, 80(R8), Z11
+	VPSRAD.BCST   $0x03, 84(R8), Z12
+	VPSRAD.BCST   $0x03, 88(R8), Z13
+	VPSRAD.BCST   $0x03, 92(R8), Z14
 	TESTL         $0xf0f00000, (DX)
 	JNE           large7
 
 back7:
-	VPSRLW           $0x06, (R8), Z0
+	VPSRLW           $0x06, (R9), Z0
 	VPANDD           Z7, Z0, Z0
-	VPSRLW           $0x02, 64(R9), Z21
+	VPSRLW           $0x02, 64(R10), Z21
 	VPTERNLOGD       $0xf8, Z8, Z21, Z0
 	VPDPBUSD.BCST    288(AX), Z0, Z9
 	VPDPBUSD.BCST    292(AX), Z0, Z10
@@ -10427,9 +10476,9 @@ back7:
 	VPDPBUSD.BCST    300(AX), Z0, Z12
 	VPDPBUSD.BCST    304(AX), Z0, Z13
 	VPDPBUSD.BCST    308(AX), Z0, Z14
-	VPSRLW           $0x06, 64(R8), Z0
+	VPSRLW           $0x06, 64(R9), Z0
 	VPANDD           Z7, Z0, Z0
-	VPSRLW           $0x03, 64(R9), Z21
+	VPSRLW           $0x03, 64(R10), Z21
 	VPTERNLOGD       $0xf8, Z8, Z21, Z0
 	VPDPBUSD.BCST    312(AX), Z0, Z9
 	VPDPBUSD.BCST    316(AX), Z0, Z10
@@ -10437,9 +10486,9 @@ back7:
 	VPDPBUSD.BCST    324(AX), Z0, Z12
 	VPDPBUSD.BCST    328(AX), Z0, Z13
 	VPDPBUSD.BCST    332(AX), Z0, Z14
-	VPSRLW           $0x06, 128(R8), Z0
+	VPSRLW           $0x06, 128(R9), Z0
 	VPANDD           Z7, Z0, Z0
-	VPSRLW           $0x04, 64(R9), Z21
+	VPSRLW           $0x04, 64(R10), Z21
 	VPTERNLOGD       $0xf8, Z8, Z21, Z0
 	VPDPBUSD.BCST    336(AX), Z0, Z9
 	VPDPBUSD.BCST    340(AX), Z0, Z10
@@ -10447,9 +10496,9 @@ back7:
 	VPDPBUSD.BCST    348(AX), Z0, Z12
 	VPDPBUSD.BCST    352(AX), Z0, Z13
 	VPDPBUSD.BCST    356(AX), Z0, Z14
-	VPSRLW           $0x06, 192(R8), Z0
+	VPSRLW           $0x06, 192(R9), Z0
 	VPANDD           Z7, Z0, Z0
-	VPSRLW           $0x05, 64(R9), Z21
+	VPSRLW           $0x05, 64(R10), Z21
 	VPTERNLOGD       $0xf8, Z8, Z21, Z0
 	VPDPBUSD.BCST    360(AX), Z0, Z9
 	VPDPBUSD.BCST    364(AX), Z0, Z10
@@ -10457,7 +10506,7 @@ back7:
 	VPDPBUSD.BCST    372(AX), Z0, Z12
 	VPDPBUSD.BCST    376(AX), Z0, Z13
 	VPDPBUSD.BCST    380(AX), Z0, Z14
-	VPMOVSXBD        48(R10), Z0
+	VPMOVSXBD        48(R11), Z0
 	VPMULLD          Z0, Z9, Z9
 	VPADDD           Z9, Z15, Z15
 	VPMULLD          Z0, Z10, Z10
@@ -10470,10 +10519,11 @@ back7:
 	VPADDD           Z13, Z19, Z19
 	VPMULLD          Z0, Z14, Z14
 	VPADDD           Z14, Z20, Z20
-	ADDQ             $0x00000060, DI
-	ADDQ             $0x00000100, R8
-	ADDQ             $0x00000080, R9
-	ADDQ             $0x00000040, R10
+	ADDQ             $0x00000060, R8
+	ADDQ             $0x000001c8, DI
+	ADDQ             $0x00000100, R9
+	ADDQ             $0x00000080, R10
+	ADDQ             $0x00000040, R11
 	ADDQ             $0x00000180, AX
 	ADDQ             $0x00000300, CX
 	ADDQ             $0x00000004, DX
@@ -10553,149 +10603,149 @@ plain:
 	RET
 
 large4:
-	MOVWLZX (DX), R11
-	ANDL    $0x00000f0f, R11
+	MOVWLZX (DX), R12
+	ANDL    $0x00000f0f, R12
 
 next4:
-	TZCNTL        R11, R12
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	VMOVD         R13, X21
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R8, R13
-	VMOVDQU32     (R13), Z0
+	TZCNTL        R12, R13
+	MOVL          R13, R14
+	ANDL          $0x00000008, R14
+	VMOVD         R14, X21
+	MOVL          R13, R14
+	ANDL          $0x00000003, R14
+	SHLL          $0x06, R14
+	ADDQ          R9, R14
+	VMOVDQU32     (R14), Z0
 	VPSRLW        X21, Z0, Z0
 	VPANDD.BCST   words03<>+0(SB), Z0, Z0
-	MOVL          R12, R13
-	ANDL          $0x0000000f, R13
-	VMOVD         R13, X21
-	VMOVDQU32     (R9), Z22
+	MOVL          R13, R14
+	ANDL          $0x0000000f, R14
+	VMOVD         R14, X21
+	VMOVDQU32     (R10), Z22
 	VPSRLW        X21, Z22, Z22
 	VPANDD.BCST   words01<>+0(SB), Z22, Z22
 	VPSLLW        $0x02, Z22, Z22
 	VPORD         Z22, Z0, Z0
-	IMUL3Q        $0x00000018, R12, R12
-	ADDQ          CX, R12
-	VPDPWSSD.BCST (R12), Z0, Z9
-	VPDPWSSD.BCST 4(R12), Z0, Z10
-	VPDPWSSD.BCST 8(R12), Z0, Z11
-	VPDPWSSD.BCST 12(R12), Z0, Z12
-	VPDPWSSD.BCST 16(R12), Z0, Z13
-	VPDPWSSD.BCST 20(R12), Z0, Z14
-	BLSRL         R11, R11
+	IMUL3Q        $0x00000018, R13, R13
+	ADDQ          CX, R13
+	VPDPWSSD.BCST (R13), Z0, Z9
+	VPDPWSSD.BCST 4(R13), Z0, Z10
+	VPDPWSSD.BCST 8(R13), Z0, Z11
+	VPDPWSSD.BCST 12(R13), Z0, Z12
+	VPDPWSSD.BCST 16(R13), Z0, Z13
+	VPDPWSSD.BCST 20(R13), Z0, Z14
+	BLSRL         R12, R12
 	JNZ           next4
 	JMP           back4
 
 large5:
-	MOVWLZX (DX), R11
-	ANDL    $0x0000f0f0, R11
+	MOVWLZX (DX), R12
+	ANDL    $0x0000f0f0, R12
 
 next5:
-	TZCNTL        R11, R12
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	ADDL          $0x02, R13
-	VMOVD         R13, X21
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R8, R13
-	VMOVDQU32     (R13), Z0
+	TZCNTL        R12, R13
+	MOVL          R13, R14
+	ANDL          $0x00000008, R14
+	ADDL          $0x02, R14
+	VMOVD         R14, X21
+	MOVL          R13, R14
+	ANDL          $0x00000003, R14
+	SHLL          $0x06, R14
+	ADDQ          R9, R14
+	VMOVDQU32     (R14), Z0
 	VPSRLW        X21, Z0, Z0
 	VPANDD.BCST   words03<>+0(SB), Z0, Z0
-	MOVL          R12, R13
-	ANDL          $0x0000000f, R13
-	VMOVD         R13, X21
-	VMOVDQU32     (R9), Z22
+	MOVL          R13, R14
+	ANDL          $0x0000000f, R14
+	VMOVD         R14, X21
+	VMOVDQU32     (R10), Z22
 	VPSRLW        X21, Z22, Z22
 	VPANDD.BCST   words01<>+0(SB), Z22, Z22
 	VPSLLW        $0x02, Z22, Z22
 	VPORD         Z22, Z0, Z0
-	IMUL3Q        $0x00000018, R12, R12
-	ADDQ          CX, R12
-	VPDPWSSD.BCST (R12), Z0, Z9
-	VPDPWSSD.BCST 4(R12), Z0, Z10
-	VPDPWSSD.BCST 8(R12), Z0, Z11
-	VPDPWSSD.BCST 12(R12), Z0, Z12
-	VPDPWSSD.BCST 16(R12), Z0, Z13
-	VPDPWSSD.BCST 20(R12), Z0, Z14
-	BLSRL         R11, R11
+	IMUL3Q        $0x00000018, R13, R13
+	ADDQ          CX, R13
+	VPDPWSSD.BCST (R13), Z0, Z9
+	VPDPWSSD.BCST 4(R13), Z0, Z10
+	VPDPWSSD.BCST 8(R13), Z0, Z11
+	VPDPWSSD.BCST 12(R13), Z0, Z12
+	VPDPWSSD.BCST 16(R13), Z0, Z13
+	VPDPWSSD.BCST 20(R13), Z0, Z14
+	BLSRL         R12, R12
 	JNZ           next5
 	JMP           back5
 
 large6:
-	MOVWLZX 2(DX), R11
-	ANDL    $0x00000f0f, R11
+	MOVWLZX 2(DX), R12
+	ANDL    $0x00000f0f, R12
 
 next6:
-	TZCNTL        R11, R12
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	ADDL          $0x04, R13
-	VMOVD         R13, X21
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R8, R13
-	VMOVDQU32     (R13), Z0
+	TZCNTL        R12, R13
+	MOVL          R13, R14
+	ANDL          $0x00000008, R14
+	ADDL          $0x04, R14
+	VMOVD         R14, X21
+	MOVL          R13, R14
+	ANDL          $0x00000003, R14
+	SHLL          $0x06, R14
+	ADDQ          R9, R14
+	VMOVDQU32     (R14), Z0
 	VPSRLW        X21, Z0, Z0
 	VPANDD.BCST   words03<>+0(SB), Z0, Z0
-	MOVL          R12, R13
-	ANDL          $0x0000000f, R13
-	VMOVD         R13, X21
-	VMOVDQU32     64(R9), Z22
+	MOVL          R13, R14
+	ANDL          $0x0000000f, R14
+	VMOVD         R14, X21
+	VMOVDQU32     64(R10), Z22
 	VPSRLW        X21, Z22, Z22
 	VPANDD.BCST   words01<>+0(SB), Z22, Z22
 	VPSLLW        $0x02, Z22, Z22
 	VPORD         Z22, Z0, Z0
-	IMUL3Q        $0x00000018, R12, R12
-	ADDQ          CX, R12
-	VPDPWSSD.BCST 384(R12), Z0, Z9
-	VPDPWSSD.BCST 388(R12), Z0, Z10
-	VPDPWSSD.BCST 392(R12), Z0, Z11
-	VPDPWSSD.BCST 396(R12), Z0, Z12
-	VPDPWSSD.BCST 400(R12), Z0, Z13
-	VPDPWSSD.BCST 404(R12), Z0, Z14
-	BLSRL         R11, R11
+	IMUL3Q        $0x00000018, R13, R13
+	ADDQ          CX, R13
+	VPDPWSSD.BCST 384(R13), Z0, Z9
+	VPDPWSSD.BCST 388(R13), Z0, Z10
+	VPDPWSSD.BCST 392(R13), Z0, Z11
+	VPDPWSSD.BCST 396(R13), Z0, Z12
+	VPDPWSSD.BCST 400(R13), Z0, Z13
+	VPDPWSSD.BCST 404(R13), Z0, Z14
+	BLSRL         R12, R12
 	JNZ           next6
 	JMP           back6
 
 large7:
-	MOVWLZX 2(DX), R11
-	ANDL    $0x0000f0f0, R11
+	MOVWLZX 2(DX), R12
+	ANDL    $0x0000f0f0, R12
 
 next7:
-	TZCNTL        R11, R12
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	ADDL          $0x06, R13
-	VMOVD         R13, X21
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R8, R13
-	VMOVDQU32     (R13), Z0
+	TZCNTL        R12, R13
+	MOVL          R13, R14
+	ANDL          $0x00000008, R14
+	ADDL          $0x06, R14
+	VMOVD         R14, X21
+	MOVL          R13, R14
+	ANDL          $0x00000003, R14
+	SHLL          $0x06, R14
+	ADDQ          R9, R14
+	VMOVDQU32     (R14), Z0
 	VPSRLW        X21, Z0, Z0
 	VPANDD.BCST   words03<>+0(SB), Z0, Z0
-	MOVL          R12, R13
-	ANDL          $0x0000000f, R13
-	VMOVD         R13, X21
-	VMOVDQU32     64(R9), Z22
+	MOVL          R13, R14
+	ANDL          $0x0000000f, R14
+	VMOVD         R14, X21
+	VMOVDQU32     64(R10), Z22
 	VPSRLW        X21, Z22, Z22
 	VPANDD.BCST   words01<>+0(SB), Z22, Z22
 	VPSLLW        $0x02, Z22, Z22
 	VPORD         Z22, Z0, Z0
-	IMUL3Q        $0x00000018, R12, R12
-	ADDQ          CX, R12
-	VPDPWSSD.BCST 384(R12), Z0, Z9
-	VPDPWSSD.BCST 388(R12), Z0, Z10
-	VPDPWSSD.BCST 392(R12), Z0, Z11
-	VPDPWSSD.BCST 396(R12), Z0, Z12
-	VPDPWSSD.BCST 400(R12), Z0, Z13
-	VPDPWSSD.BCST 404(R12), Z0, Z14
-	BLSRL         R11, R11
+	IMUL3Q        $0x00000018, R13, R13
+	ADDQ          CX, R13
+	VPDPWSSD.BCST 384(R13), Z0, Z9
+	VPDPWSSD.BCST 388(R13), Z0, Z10
+	VPDPWSSD.BCST 392(R13), Z0, Z11
+	VPDPWSSD.BCST 396(R13), Z0, Z12
+	VPDPWSSD.BCST 400(R13), Z0, Z13
+	VPDPWSSD.BCST 404(R13), Z0, Z14
+	BLSRL         R12, R12
 	JNZ           next7
 	JMP           back7
 
@@ -10716,10 +10766,11 @@ loop1:
 	VPXORD       Z5, Z5, Z5
 	VPXORD       Z6, Z6, Z6
 	VPXORD       Z7, Z7, Z7
-	MOVL         $0x03030303, DI
-	VPBROADCASTD DI, Z8
-	MOVL         $0x04040404, DI
-	VPBROADCASTD DI, Z9
+	MOVQ         BX, DI
+	MOVL         $0x03030303, R8
+	VPBROADCASTD R8, Z8
+	MOVL         $0x04040404, R8
+	VPBROADCASTD R8, Z9
 
 loop2:
 	VPXORD Z17, Z17, Z17
@@ -10729,28 +10780,29 @@ loop2:
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
-	LEAQ   1792(AX), DI
+	LEAQ   1792(AX), R8
 	MOVQ   $0x00000004, (SP)
-	LEAQ   (BX), R8
-	LEAQ   1024(BX), R9
-	LEAQ   1536(BX), R10
+	LEAQ   (BX), R9
+	LEAQ   1024(BX), R10
+	LEAQ   1536(BX), R11
 
 loop3:
-	VPSRAD.BCST $0x03, (DI), Z10
-	VPSRAD.BCST $0x03, 4(DI), Z11
-	VPSRAD.BCST $0x03, 8(DI), Z12
-	VPSRAD.BCST $0x03, 12(DI), Z13
-	VPSRAD.BCST $0x03, 16(DI), Z14
-	VPSRAD.BCST $0x03, 20(DI), Z15
-	VPSRAD.BCST $0x03, 24(DI), Z16
+	VPSRAD.BCST $0x03, (R8), Z10
+	VPSRAD.BCST $0x03, 4(R8), Z11
+	VPSRAD.BCST $0x03, 8(R8), Z12
+	VPSRAD.BCST $0x03, 12(R8), Z13
+	VPSRAD.BCST $0x03, 16(R8), Z14
+	VPSRAD.BCST $0x03, 20(R8), Z15
+	VPSRAD.BCST $0x03, 24(R8), Z16
 	TESTL       $0x00000f0f, (DX)
 	JNE         large4
 
 back4:
-	VPANDD        (R8), Z8, Z0
-	VPSLLW        $0x02, (R9), Z24
+	VPANDD        (R9), Z8, Z0
+	VPSLLW        $0x02, (R10), Z24
 	VPTERNLOGD    $0xf8, Z9, Z24, Z0
-	PREFETCHT0    5472(R8)
+	PREFETCHT1    5472(DI)
+	PREFETCHT0    1824(DI)
 	VPDPBUSD.BCST (AX), Z0, Z10
 	VPDPBUSD.BCST 4(AX), Z0, Z11
 	VPDPBUSD.BCST 8(AX), Z0, Z12
@@ -10758,10 +10810,11 @@ back4:
 	VPDPBUSD.BCST 16(AX), Z0, Z14
 	VPDPBUSD.BCST 20(AX), Z0, Z15
 	VPDPBUSD.BCST 24(AX), Z0, Z16
-	VPANDD        64(R8), Z8, Z0
-	VPSLLW        $0x01, (R9), Z24
+	VPANDD        64(R9), Z8, Z0
+	VPSLLW        $0x01, (R10), Z24
 	VPTERNLOGD    $0xf8, Z9, Z24, Z0
-	PREFETCHT0    5536(R8)
+	PREFETCHT1    5536(DI)
+	PREFETCHT0    1888(DI)
 	VPDPBUSD.BCST 28(AX), Z0, Z10
 	VPDPBUSD.BCST 32(AX), Z0, Z11
 	VPDPBUSD.BCST 36(AX), Z0, Z12
@@ -10769,10 +10822,11 @@ back4:
 	VPDPBUSD.BCST 44(AX), Z0, Z14
 	VPDPBUSD.BCST 48(AX), Z0, Z15
 	VPDPBUSD.BCST 52(AX), Z0, Z16
-	VPANDD        128(R8), Z8, Z0
-	VMOVDQU32     (R9), Z24
+	VPANDD        128(R9), Z8, Z0
+	VMOVDQU32     (R10), Z24
 	VPTERNLOGD    $0xf8, Z9, Z24, Z0
-	PREFETCHT0    5600(R8)
+	PREFETCHT1    5600(DI)
+	PREFETCHT0    1952(DI)
 	VPDPBUSD.BCST 56(AX), Z0, Z10
 	VPDPBUSD.BCST 60(AX), Z0, Z11
 	VPDPBUSD.BCST 64(AX), Z0, Z12
@@ -10780,10 +10834,11 @@ back4:
 	VPDPBUSD.BCST 72(AX), Z0, Z14
 	VPDPBUSD.BCST 76(AX), Z0, Z15
 	VPDPBUSD.BCST 80(AX), Z0, Z16
-	VPANDD        192(R8), Z8, Z0
-	VPSRLW        $0x01, (R9), Z24
+	VPANDD        192(R9), Z8, Z0
+	VPSRLW        $0x01, (R10), Z24
 	VPTERNLOGD    $0xf8, Z9, Z24, Z0
-	PREFETCHT0    5664(R8)
+	PREFETCHT1    5664(DI)
+	PREFETCHT0    2016(DI)
 	VPDPBUSD.BCST 84(AX), Z0, Z10
 	VPDPBUSD.BCST 88(AX), Z0, Z11
 	VPDPBUSD.BCST 92(AX), Z0, Z12
@@ -10791,7 +10846,7 @@ back4:
 	VPDPBUSD.BCST 100(AX), Z0, Z14
 	VPDPBUSD.BCST 104(AX), Z0, Z15
 	VPDPBUSD.BCST 108(AX), Z0, Z16
-	VPMOVSXBD     (R10), Z0
+	VPMOVSXBD     (R11), Z0
 	VPMULLD       Z0, Z10, Z10
 	VPADDD        Z10, Z17, Z17
 	VPMULLD       Z0, Z11, Z11
@@ -10806,22 +10861,23 @@ back4:
 	VPADDD        Z15, Z22, Z22
 	VPMULLD       Z0, Z16, Z16
 	VPADDD        Z16, Z23, Z23
-	VPSRAD.BCST   $0x03, 28(DI), Z10
-	VPSRAD.BCST   $0x03, 32(DI), Z11
-	VPSRAD.BCST   $0x03, 36(DI), Z12
-	VPSRAD.BCST   $0x03, 40(DI), Z13
-	VPSRAD.BCST   $0x03, 44(DI), Z14
-	VPSRAD.BCST   $0x03, 48(DI), Z15
-	VPSRAD.BCST   $0x03, 52(DI), Z16
+	VPSRAD.BCST   $0x03, 28(R8), Z10
+	VPSRAD.BCST   $0x03, 32(R8), Z11
+	VPSRAD.BCST   $0x03, 36(R8), Z12
+	VPSRAD.BCST   $0x03, 40(R8), Z13
+	VPSRAD.BCST   $0x03, 44(R8), Z14
+	VPSRAD.BCST   $0x03, 48(R8), Z15
+	VPSRAD.BCST   $0x03, 52(R8), Z16
 	TESTL         $0x0000f0f0, (DX)
 	JNE           large5
 
 back5:
-	VPSRLW        $0x02, (R8), Z0
+	VPSRLW        $0x02, (R9), Z0
 	VPANDD        Z8, Z0, Z0
-	VPSRLW        $0x02, (R9), Z24
+	VPSRLW        $0x02, (R10), Z24
 	VPTERNLOGD    $0xf8, Z9, Z24, Z0
-	PREFETCHT0    5472(R9)
+	PREFETCHT1    5728(DI)
+	PREFETCHT0    2080(DI)
 	VPDPBUSD.BCST 112(AX), Z0, Z10
 	VPDPBUSD.BCST 116(AX), Z0, Z11
 	VPDPBUSD.BCST 120(AX), Z0, Z12
@@ -10829,11 +10885,12 @@ back5:
 	VPDPBUSD.BCST 128(AX), Z0, Z14
 	VPDPBUSD.BCST 132(AX), Z0, Z15
 	VPDPBUSD.BCST 136(AX), Z0, Z16
-	VPSRLW        $0x02, 64(R8), Z0
+	VPSRLW        $0x02, 64(R9), Z0
 	VPANDD        Z8, Z0, Z0
-	VPSRLW        $0x03, (R9), Z24
+	VPSRLW        $0x03, (R10), Z24
 	VPTERNLOGD    $0xf8, Z9, Z24, Z0
-	PREFETCHT0    5536(R9)
+	PREFETCHT1    5792(DI)
+	PREFETCHT0    2144(DI)
 	VPDPBUSD.BCST 140(AX), Z0, Z10
 	VPDPBUSD.BCST 144(AX), Z0, Z11
 	VPDPBUSD.BCST 148(AX), Z0, Z12
@@ -10841,11 +10898,12 @@ back5:
 	VPDPBUSD.BCST 156(AX), Z0, Z14
 	VPDPBUSD.BCST 160(AX), Z0, Z15
 	VPDPBUSD.BCST 164(AX), Z0, Z16
-	VPSRLW        $0x02, 128(R8), Z0
+	VPSRLW        $0x02, 128(R9), Z0
 	VPANDD        Z8, Z0, Z0
-	VPSRLW        $0x04, (R9), Z24
+	VPSRLW        $0x04, (R10), Z24
 	VPTERNLOGD    $0xf8, Z9, Z24, Z0
-	PREFETCHT0    5472(R10)
+	PREFETCHT1    5856(DI)
+	PREFETCHT0    2208(DI)
 	VPDPBUSD.BCST 168(AX), Z0, Z10
 	VPDPBUSD.BCST 172(AX), Z0, Z11
 	VPDPBUSD.BCST 176(AX), Z0, Z12
@@ -10853,10 +10911,12 @@ back5:
 	VPDPBUSD.BCST 184(AX), Z0, Z14
 	VPDPBUSD.BCST 188(AX), Z0, Z15
 	VPDPBUSD.BCST 192(AX), Z0, Z16
-	VPSRLW        $0x02, 192(R8), Z0
+	VPSRLW        $0x02, 192(R9), Z0
 	VPANDD        Z8, Z0, Z0
-	VPSRLW        $0x05, (R9), Z24
+	VPSRLW        $0x05, (R10), Z24
 	VPTERNLOGD    $0xf8, Z9, Z24, Z0
+	PREFETCHT1    5920(DI)
+	PREFETCHT0    2272(DI)
 	VPDPBUSD.BCST 196(AX), Z0, Z10
 	VPDPBUSD.BCST 200(AX), Z0, Z11
 	VPDPBUSD.BCST 204(AX), Z0, Z12
@@ -10864,7 +10924,7 @@ back5:
 	VPDPBUSD.BCST 212(AX), Z0, Z14
 	VPDPBUSD.BCST 216(AX), Z0, Z15
 	VPDPBUSD.BCST 220(AX), Z0, Z16
-	VPMOVSXBD     16(R10), Z0
+	VPMOVSXBD     16(R11), Z0
 	VPMULLD       Z0, Z10, Z10
 	VPADDD        Z10, Z17, Z17
 	VPMULLD       Z0, Z11, Z11
@@ -10879,20 +10939,20 @@ back5:
 	VPADDD        Z15, Z22, Z22
 	VPMULLD       Z0, Z16, Z16
 	VPADDD        Z16, Z23, Z23
-	VPSRAD.BCST   $0x03, 56(DI), Z10
-	VPSRAD.BCST   $0x03, 60(DI), Z11
-	VPSRAD.BCST   $0x03, 64(DI), Z12
-	VPSRAD.BCST   $0x03, 68(DI), Z13
-	VPSRAD.BCST   $0x03, 72(DI), Z14
-	VPSRAD.BCST   $0x03, 76(DI), Z15
-	VPSRAD.BCST   $0x03, 80(DI), Z16
+	VPSRAD.BCST   $0x03, 56(R8), Z10
+	VPSRAD.BCST   $0x03, 60(R8), Z11
+	VPSRAD.BCST   $0x03, 64(R8), Z12
+	VPSRAD.BCST   $0x03, 68(R8), Z13
+	VPSRAD.BCST   $0x03, 72(R8), Z14
+	VPSRAD.BCST   $0x03, 76(R8), Z15
+	VPSRAD.BCST   $0x03, 80(R8), Z16
 	TESTL         $0x0f0f0000, (DX)
 	JNE           large6
 
 back6:
-	VPSRLW        $0x04, (R8), Z0
+	VPSRLW        $0x04, (R9), Z0
 	VPANDD        Z8, Z0, Z0
-	VPSLLW        $0x02, 64(R9), Z24
+	VPSLLW        $0x02, 64(R10), Z24
 	VPTERNLOGD    $0xf8, Z9, Z24, Z0
 	VPDPBUSD.BCST 224(AX), Z0, Z10
 	VPDPBUSD.BCST 228(AX), Z0, Z11
@@ -10901,9 +10961,9 @@ back6:
 	VPDPBUSD.BCST 240(AX), Z0, Z14
 	VPDPBUSD.BCST 244(AX), Z0, Z15
 	VPDPBUSD.BCST 248(AX), Z0, Z16
-	VPSRLW        $0x04, 64(R8), Z0
+	VPSRLW        $0x04, 64(R9), Z0
 	VPANDD        Z8, Z0, Z0
-	VPSLLW        $0x01, 64(R9), Z24
+	VPSLLW        $0x01, 64(R10), Z24
 	VPTERNLOGD    $0xf8, Z9, Z24, Z0
 	VPDPBUSD.BCST 252(AX), Z0, Z10
 	VPDPBUSD.BCST 256(AX), Z0, Z11
@@ -10912,9 +10972,9 @@ back6:
 	VPDPBUSD.BCST 268(AX), Z0, Z14
 	VPDPBUSD.BCST 272(AX), Z0, Z15
 	VPDPBUSD.BCST 276(AX), Z0, Z16
-	VPSRLW        $0x04, 128(R8), Z0
+	VPSRLW        $0x04, 128(R9), Z0
 	VPANDD        Z8, Z0, Z0
-	VMOVDQU32     64(R9), Z24
+	VMOVDQU32     64(R10), Z24
 	VPTERNLOGD    $0xf8, Z9, Z24, Z0
 	VPDPBUSD.BCST 280(AX), Z0, Z10
 	VPDPBUSD.BCST 284(AX), Z0, Z11
@@ -10923,9 +10983,9 @@ back6:
 	VPDPBUSD.BCST 296(AX), Z0, Z14
 	VPDPBUSD.BCST 300(AX), Z0, Z15
 	VPDPBUSD.BCST 304(AX), Z0, Z16
-	VPSRLW        $0x04, 192(R8), Z0
+	VPSRLW        $0x04, 192(R9), Z0
 	VPANDD        Z8, Z0, Z0
-	VPSRLW        $0x01, 64(R9), Z24
+	VPSRLW        $0x01, 64(R10), Z24
 	VPTERNLOGD    $0xf8, Z9, Z24, Z0
 	VPDPBUSD.BCST 308(AX), Z0, Z10
 	VPDPBUSD.BCST 312(AX), Z0, Z11
@@ -10934,7 +10994,7 @@ back6:
 	VPDPBUSD.BCST 324(AX), Z0, Z14
 	VPDPBUSD.BCST 328(AX), Z0, Z15
 	VPDPBUSD.BCST 332(AX), Z0, Z16
-	VPMOVSXBD     32(R10), Z0
+	VPMOVSXBD     32(R11), Z0
 	VPMULLD       Z0, Z10, Z10
 	VPADDD        Z10, Z17, Z17
 	VPMULLD       Z0, Z11, Z11
@@ -10949,20 +11009,20 @@ back6:
 	VPADDD        Z15, Z22, Z22
 	VPMULLD       Z0, Z16, Z16
 	VPADDD        Z16, Z23, Z23
-	VPSRAD.BCST   $0x03, 84(DI), Z10
-	VPSRAD.BCST   $0x03, 88(DI), Z11
-	VPSRAD.BCST   $0x03, 92(DI), Z12
-	VPSRAD.BCST   $0x03, 96(DI), Z13
-	VPSRAD.BCST   $0x03, 100(DI), Z14
-	VPSRAD.BCST   $0x03, 104(DI), Z15
-	VPSRAD.BCST   $0x03, 108(DI), Z16
+	VPSRAD.BCST   $0x03, 84(R8), Z10
+	VPSRAD.BCST   $0x03, 88(R8), Z11
+	VPSRAD.BCST   $0x03, 92(R8), Z12
+	VPSRAD.BCST   $0x03, 96(R8), Z13
+	VPSRAD.BCST   $0x03, 100(R8), Z14
+	VPSRAD.BCST   $0x03, 104(R8), Z15
+	VPSRAD.BCST   $0x03, 108(R8), Z16
 	TESTL         $0xf0f00000, (DX)
 	JNE           large7
 
 back7:
-	VPSRLW           $0x06, (R8), Z0
+	VPSRLW           $0x06, (R9), Z0
 	VPANDD           Z8, Z0, Z0
-	VPSRLW           $0x02, 64(R9), Z24
+	VPSRLW           $0x02, 64(R10), Z24
 	VPTERNLOGD       $0xf8, Z9, Z24, Z0
 	VPDPBUSD.BCST    336(AX), Z0, Z10
 	VPDPBUSD.BCST    340(AX), Z0, Z11
@@ -10971,9 +11031,9 @@ back7:
 	VPDPBUSD.BCST    352(AX), Z0, Z14
 	VPDPBUSD.BCST    356(AX), Z0, Z15
 	VPDPBUSD.BCST    360(AX), Z0, Z16
-	VPSRLW           $0x06, 64(R8), Z0
+	VPSRLW           $0x06, 64(R9), Z0
 	VPANDD           Z8, Z0, Z0
-	VPSRLW           $0x03, 64(R9), Z24
+	VPSRLW           $0x03, 64(R10), Z24
 	VPTERNLOGD       $0xf8, Z9, Z24, Z0
 	VPDPBUSD.BCST    364(AX), Z0, Z10
 	VPDPBUSD.BCST    368(AX), Z0, Z11
@@ -10982,9 +11042,9 @@ back7:
 	VPDPBUSD.BCST    380(AX), Z0, Z14
 	VPDPBUSD.BCST    384(AX), Z0, Z15
 	VPDPBUSD.BCST    388(AX), Z0, Z16
-	VPSRLW           $0x06, 128(R8), Z0
+	VPSRLW           $0x06, 128(R9), Z0
 	VPANDD           Z8, Z0, Z0
-	VPSRLW           $0x04, 64(R9), Z24
+	VPSRLW           $0x04, 64(R10), Z24
 	VPTERNLOGD       $0xf8, Z9, Z24, Z0
 	VPDPBUSD.BCST    392(AX), Z0, Z10
 	VPDPBUSD.BCST    396(AX), Z0, Z11
@@ -10993,9 +11053,9 @@ back7:
 	VPDPBUSD.BCST    408(AX), Z0, Z14
 	VPDPBUSD.BCST    412(AX), Z0, Z15
 	VPDPBUSD.BCST    416(AX), Z0, Z16
-	VPSRLW           $0x06, 192(R8), Z0
+	VPSRLW           $0x06, 192(R9), Z0
 	VPANDD           Z8, Z0, Z0
-	VPSRLW           $0x05, 64(R9), Z24
+	VPSRLW           $0x05, 64(R10), Z24
 	VPTERNLOGD       $0xf8, Z9, Z24, Z0
 	VPDPBUSD.BCST    420(AX), Z0, Z10
 	VPDPBUSD.BCST    424(AX), Z0, Z11
@@ -11004,7 +11064,7 @@ back7:
 	VPDPBUSD.BCST    436(AX), Z0, Z14
 	VPDPBUSD.BCST    440(AX), Z0, Z15
 	VPDPBUSD.BCST    444(AX), Z0, Z16
-	VPMOVSXBD        48(R10), Z0
+	VPMOVSXBD        48(R11), Z0
 	VPMULLD          Z0, Z10, Z10
 	VPADDD           Z10, Z17, Z17
 	VPMULLD          Z0, Z11, Z11
@@ -11019,10 +11079,11 @@ back7:
 	VPADDD           Z15, Z22, Z22
 	VPMULLD          Z0, Z16, Z16
 	VPADDD           Z16, Z23, Z23
-	ADDQ             $0x00000070, DI
-	ADDQ             $0x00000100, R8
-	ADDQ             $0x00000080, R9
-	ADDQ             $0x00000040, R10
+	ADDQ             $0x00000070, R8
+	ADDQ             $0x000001c8, DI
+	ADDQ             $0x00000100, R9
+	ADDQ             $0x00000080, R10
+	ADDQ             $0x00000040, R11
 	ADDQ             $0x000001c0, AX
 	ADDQ             $0x00000380, CX
 	ADDQ             $0x00000004, DX
@@ -11110,153 +11171,153 @@ plain:
 	RET
 
 large4:
-	MOVWLZX (DX), R11
-	ANDL    $0x00000f0f, R11
+	MOVWLZX (DX), R12
+	ANDL    $0x00000f0f, R12
 
 next4:
-	TZCNTL        R11, R12
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	VMOVD         R13, X24
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R8, R13
-	VMOVDQU32     (R13), Z0
+	TZCNTL        R12, R13
+	MOVL          R13, R14
+	ANDL          $0x00000008, R14
+	VMOVD         R14, X24
+	MOVL          R13, R14
+	ANDL          $0x00000003, R14
+	SHLL          $0x06, R14
+	ADDQ          R9, R14
+	VMOVDQU32     (R14), Z0
 	VPSRLW        X24, Z0, Z0
 	VPANDD.BCST   words03<>+0(SB), Z0, Z0
-	MOVL          R12, R13
-	ANDL          $0x0000000f, R13
-	VMOVD         R13, X24
-	VMOVDQU32     (R9), Z25
+	MOVL          R13, R14
+	ANDL          $0x0000000f, R14
+	VMOVD         R14, X24
+	VMOVDQU32     (R10), Z25
 	VPSRLW        X24, Z25, Z25
 	VPANDD.BCST   words01<>+0(SB), Z25, Z25
 	VPSLLW        $0x02, Z25, Z25
 	VPORD         Z25, Z0, Z0
-	IMUL3Q        $0x0000001c, R12, R12
-	ADDQ          CX, R12
-	VPDPWSSD.BCST (R12), Z0, Z10
-	VPDPWSSD.BCST 4(R12), Z0, Z11
-	VPDPWSSD.BCST 8(R12), Z0, Z12
-	VPDPWSSD.BCST 12(R12), Z0, Z13
-	VPDPWSSD.BCST 16(R12), Z0, Z14
-	VPDPWSSD.BCST 20(R12), Z0, Z15
-	VPDPWSSD.BCST 24(R12), Z0, Z16
-	BLSRL         R11, R11
+	IMUL3Q        $0x0000001c, R13, R13
+	ADDQ          CX, R13
+	VPDPWSSD.BCST (R13), Z0, Z10
+	VPDPWSSD.BCST 4(R13), Z0, Z11
+	VPDPWSSD.BCST 8(R13), Z0, Z12
+	VPDPWSSD.BCST 12(R13), Z0, Z13
+	VPDPWSSD.BCST 16(R13), Z0, Z14
+	VPDPWSSD.BCST 20(R13), Z0, Z15
+	VPDPWSSD.BCST 24(R13), Z0, Z16
+	BLSRL         R12, R12
 	JNZ           next4
 	JMP           back4
 
 large5:
-	MOVWLZX (DX), R11
-	ANDL    $0x0000f0f0, R11
+	MOVWLZX (DX), R12
+	ANDL    $0x0000f0f0, R12
 
 next5:
-	TZCNTL        R11, R12
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	ADDL          $0x02, R13
-	VMOVD         R13, X24
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R8, R13
-	VMOVDQU32     (R13), Z0
+	TZCNTL        R12, R13
+	MOVL          R13, R14
+	ANDL          $0x00000008, R14
+	ADDL          $0x02, R14
+	VMOVD         R14, X24
+	MOVL          R13, R14
+	ANDL          $0x00000003, R14
+	SHLL          $0x06, R14
+	ADDQ          R9, R14
+	VMOVDQU32     (R14), Z0
 	VPSRLW        X24, Z0, Z0
 	VPANDD.BCST   words03<>+0(SB), Z0, Z0
-	MOVL          R12, R13
-	ANDL          $0x0000000f, R13
-	VMOVD         R13, X24
-	VMOVDQU32     (R9), Z25
+	MOVL          R13, R14
+	ANDL          $0x0000000f, R14
+	VMOVD         R14, X24
+	VMOVDQU32     (R10), Z25
 	VPSRLW        X24, Z25, Z25
 	VPANDD.BCST   words01<>+0(SB), Z25, Z25
 	VPSLLW        $0x02, Z25, Z25
 	VPORD         Z25, Z0, Z0
-	IMUL3Q        $0x0000001c, R12, R12
-	ADDQ          CX, R12
-	VPDPWSSD.BCST (R12), Z0, Z10
-	VPDPWSSD.BCST 4(R12), Z0, Z11
-	VPDPWSSD.BCST 8(R12), Z0, Z12
-	VPDPWSSD.BCST 12(R12), Z0, Z13
-	VPDPWSSD.BCST 16(R12), Z0, Z14
-	VPDPWSSD.BCST 20(R12), Z0, Z15
-	VPDPWSSD.BCST 24(R12), Z0, Z16
-	BLSRL         R11, R11
+	IMUL3Q        $0x0000001c, R13, R13
+	ADDQ          CX, R13
+	VPDPWSSD.BCST (R13), Z0, Z10
+	VPDPWSSD.BCST 4(R13), Z0, Z11
+	VPDPWSSD.BCST 8(R13), Z0, Z12
+	VPDPWSSD.BCST 12(R13), Z0, Z13
+	VPDPWSSD.BCST 16(R13), Z0, Z14
+	VPDPWSSD.BCST 20(R13), Z0, Z15
+	VPDPWSSD.BCST 24(R13), Z0, Z16
+	BLSRL         R12, R12
 	JNZ           next5
 	JMP           back5
 
 large6:
-	MOVWLZX 2(DX), R11
-	ANDL    $0x00000f0f, R11
+	MOVWLZX 2(DX), R12
+	ANDL    $0x00000f0f, R12
 
 next6:
-	TZCNTL        R11, R12
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	ADDL          $0x04, R13
-	VMOVD         R13, X24
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R8, R13
-	VMOVDQU32     (R13), Z0
+	TZCNTL        R12, R13
+	MOVL          R13, R14
+	ANDL          $0x00000008, R14
+	ADDL          $0x04, R14
+	VMOVD         R14, X24
+	MOVL          R13, R14
+	ANDL          $0x00000003, R14
+	SHLL          $0x06, R14
+	ADDQ          R9, R14
+	VMOVDQU32     (R14), Z0
 	VPSRLW        X24, Z0, Z0
 	VPANDD.BCST   words03<>+0(SB), Z0, Z0
-	MOVL          R12, R13
-	ANDL          $0x0000000f, R13
-	VMOVD         R13, X24
-	VMOVDQU32     64(R9), Z25
+	MOVL          R13, R14
+	ANDL          $0x0000000f, R14
+	VMOVD         R14, X24
+	VMOVDQU32     64(R10), Z25
 	VPSRLW        X24, Z25, Z25
 	VPANDD.BCST   words01<>+0(SB), Z25, Z25
 	VPSLLW        $0x02, Z25, Z25
 	VPORD         Z25, Z0, Z0
-	IMUL3Q        $0x0000001c, R12, R12
-	ADDQ          CX, R12
-	VPDPWSSD.BCST 448(R12), Z0, Z10
-	VPDPWSSD.BCST 452(R12), Z0, Z11
-	VPDPWSSD.BCST 456(R12), Z0, Z12
-	VPDPWSSD.BCST 460(R12), Z0, Z13
-	VPDPWSSD.BCST 464(R12), Z0, Z14
-	VPDPWSSD.BCST 468(R12), Z0, Z15
-	VPDPWSSD.BCST 472(R12), Z0, Z16
-	BLSRL         R11, R11
+	IMUL3Q        $0x0000001c, R13, R13
+	ADDQ          CX, R13
+	VPDPWSSD.BCST 448(R13), Z0, Z10
+	VPDPWSSD.BCST 452(R13), Z0, Z11
+	VPDPWSSD.BCST 456(R13), Z0, Z12
+	VPDPWSSD.BCST 460(R13), Z0, Z13
+	VPDPWSSD.BCST 464(R13), Z0, Z14
+	VPDPWSSD.BCST 468(R13), Z0, Z15
+	VPDPWSSD.BCST 472(R13), Z0, Z16
+	BLSRL         R12, R12
 	JNZ           next6
 	JMP           back6
 
 large7:
-	MOVWLZX 2(DX), R11
-	ANDL    $0x0000f0f0, R11
+	MOVWLZX 2(DX), R12
+	ANDL    $0x0000f0f0, R12
 
 next7:
-	TZCNTL        R11, R12
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	ADDL          $0x06, R13
-	VMOVD         R13, X24
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R8, R13
-	VMOVDQU32     (R13), Z0
+	TZCNTL        R12, R13
+	MOVL          R13, R14
+	ANDL          $0x00000008, R14
+	ADDL          $0x06, R14
+	VMOVD         R14, X24
+	MOVL          R13, R14
+	ANDL          $0x00000003, R14
+	SHLL          $0x06, R14
+	ADDQ          R9, R14
+	VMOVDQU32     (R14), Z0
 	VPSRLW        X24, Z0, Z0
 	VPANDD.BCST   words03<>+0(SB), Z0, Z0
-	MOVL          R12, R13
-	ANDL          $0x0000000f, R13
-	VMOVD         R13, X24
-	VMOVDQU32     64(R9), Z25
+	MOVL          R13, R14
+	ANDL          $0x0000000f, R14
+	VMOVD         R14, X24
+	VMOVDQU32     64(R10), Z25
 	VPSRLW        X24, Z25, Z25
 	VPANDD.BCST   words01<>+0(SB), Z25, Z25
 	VPSLLW        $0x02, Z25, Z25
 	VPORD         Z25, Z0, Z0
-	IMUL3Q        $0x0000001c, R12, R12
-	ADDQ          CX, R12
-	VPDPWSSD.BCST 448(R12), Z0, Z10
-	VPDPWSSD.BCST 452(R12), Z0, Z11
-	VPDPWSSD.BCST 456(R12), Z0, Z12
-	VPDPWSSD.BCST 460(R12), Z0, Z13
-	VPDPWSSD.BCST 464(R12), Z0, Z14
-	VPDPWSSD.BCST 468(R12), Z0, Z15
-	VPDPWSSD.BCST 472(R12), Z0, Z16
-	BLSRL         R11, R11
+	IMUL3Q        $0x0000001c, R13, R13
+	ADDQ          CX, R13
+	VPDPWSSD.BCST 448(R13), Z0, Z10
+	VPDPWSSD.BCST 452(R13), Z0, Z11
+	VPDPWSSD.BCST 456(R13), Z0, Z12
+	VPDPWSSD.BCST 460(R13), Z0, Z13
+	VPDPWSSD.BCST 464(R13), Z0, Z14
+	VPDPWSSD.BCST 468(R13), Z0, Z15
+	VPDPWSSD.BCST 472(R13), Z0, Z16
+	BLSRL         R12, R12
 	JNZ           next7
 	JMP           back7
 
@@ -11278,10 +11339,11 @@ loop1:
 	VPXORD       Z6, Z6, Z6
 	VPXORD       Z7, Z7, Z7
 	VPXORD       Z8, Z8, Z8
-	MOVL         $0x03030303, DI
-	VPBROADCASTD DI, Z9
-	MOVL         $0x04040404, DI
-	VPBROADCASTD DI, Z10
+	MOVQ         BX, DI
+	MOVL         $0x03030303, R8
+	VPBROADCASTD R8, Z9
+	MOVL         $0x04040404, R8
+	VPBROADCASTD R8, Z10
 
 loop2:
 	VPXORD Z19, Z19, Z19
@@ -11292,29 +11354,30 @@ loop2:
 	VPXORD Z24, Z24, Z24
 	VPXORD Z25, Z25, Z25
 	VPXORD Z26, Z26, Z26
-	LEAQ   2048(AX), DI
+	LEAQ   2048(AX), R8
 	MOVQ   $0x00000004, (SP)
-	LEAQ   (BX), R8
-	LEAQ   1024(BX), R9
-	LEAQ   1536(BX), R10
+	LEAQ   (BX), R9
+	LEAQ   1024(BX), R10
+	LEAQ   1536(BX), R11
 
 loop3:
-	VPSRAD.BCST $0x03, (DI), Z11
-	VPSRAD.BCST $0x03, 4(DI), Z12
-	VPSRAD.BCST $0x03, 8(DI), Z13
-	VPSRAD.BCST $0x03, 12(DI), Z14
-	VPSRAD.BCST $0x03, 16(DI), Z15
-	VPSRAD.BCST $0x03, 20(DI), Z16
-	VPSRAD.BCST $0x03, 24(DI), Z17
-	VPSRAD.BCST $0x03, 28(DI), Z18
+	VPSRAD.BCST $0x03, (R8), Z11
+	VPSRAD.BCST $0x03, 4(R8), Z12
+	VPSRAD.BCST $0x03, 8(R8), Z13
+	VPSRAD.BCST $0x03, 12(R8), Z14
+	VPSRAD.BCST $0x03, 16(R8), Z15
+	VPSRAD.BCST $0x03, 20(R8), Z16
+	VPSRAD.BCST $0x03, 24(R8), Z17
+	VPSRAD.BCST $0x03, 28(R8), Z18
 	TESTL       $0x00000f0f, (DX)
 	JNE         large4
 
 back4:
-	VPANDD        (R8), Z9, Z0
-	VPSLLW        $0x02, (R9), Z27
+	VPANDD        (R9), Z9, Z0
+	VPSLLW        $0x02, (R10), Z27
 	VPTERNLOGD    $0xf8, Z10, Z27, Z0
-	PREFETCHT0    5472(R8)
+	PREFETCHT1    5472(DI)
+	PREFETCHT0    1824(DI)
 	VPDPBUSD.BCST (AX), Z0, Z11
 	VPDPBUSD.BCST 4(AX), Z0, Z12
 	VPDPBUSD.BCST 8(AX), Z0, Z13
@@ -11323,10 +11386,11 @@ back4:
 	VPDPBUSD.BCST 20(AX), Z0, Z16
 	VPDPBUSD.BCST 24(AX), Z0, Z17
 	VPDPBUSD.BCST 28(AX), Z0, Z18
-	VPANDD        64(R8), Z9, Z0
-	VPSLLW        $0x01, (R9), Z27
+	VPANDD        64(R9), Z9, Z0
+	VPSLLW        $0x01, (R10), Z27
 	VPTERNLOGD    $0xf8, Z10, Z27, Z0
-	PREFETCHT0    5536(R8)
+	PREFETCHT1    5536(DI)
+	PREFETCHT0    1888(DI)
 	VPDPBUSD.BCST 32(AX), Z0, Z11
 	VPDPBUSD.BCST 36(AX), Z0, Z12
 	VPDPBUSD.BCST 40(AX), Z0, Z13
@@ -11335,10 +11399,11 @@ back4:
 	VPDPBUSD.BCST 52(AX), Z0, Z16
 	VPDPBUSD.BCST 56(AX), Z0, Z17
 	VPDPBUSD.BCST 60(AX), Z0, Z18
-	VPANDD        128(R8), Z9, Z0
-	VMOVDQU32     (R9), Z27
+	VPANDD        128(R9), Z9, Z0
+	VMOVDQU32     (R10), Z27
 	VPTERNLOGD    $0xf8, Z10, Z27, Z0
-	PREFETCHT0    5600(R8)
+	PREFETCHT1    5600(DI)
+	PREFETCHT0    1952(DI)
 	VPDPBUSD.BCST 64(AX), Z0, Z11
 	VPDPBUSD.BCST 68(AX), Z0, Z12
 	VPDPBUSD.BCST 72(AX), Z0, Z13
@@ -11347,10 +11412,11 @@ back4:
 	VPDPBUSD.BCST 84(AX), Z0, Z16
 	VPDPBUSD.BCST 88(AX), Z0, Z17
 	VPDPBUSD.BCST 92(AX), Z0, Z18
-	VPANDD        192(R8), Z9, Z0
-	VPSRLW        $0x01, (R9), Z27
+	VPANDD        192(R9), Z9, Z0
+	VPSRLW        $0x01, (R10), Z27
 	VPTERNLOGD    $0xf8, Z10, Z27, Z0
-	PREFETCHT0    5664(R8)
+	PREFETCHT1    5664(DI)
+	PREFETCHT0    2016(DI)
 	VPDPBUSD.BCST 96(AX), Z0, Z11
 	VPDPBUSD.BCST 100(AX), Z0, Z12
 	VPDPBUSD.BCST 104(AX), Z0, Z13
@@ -11359,7 +11425,7 @@ back4:
 	VPDPBUSD.BCST 116(AX), Z0, Z16
 	VPDPBUSD.BCST 120(AX), Z0, Z17
 	VPDPBUSD.BCST 124(AX), Z0, Z18
-	VPMOVSXBD     (R10), Z0
+	VPMOVSXBD     (R11), Z0
 	VPMULLD       Z0, Z11, Z11
 	VPADDD        Z11, Z19, Z19
 	VPMULLD       Z0, Z12, Z12
@@ -11376,23 +11442,24 @@ back4:
 	VPADDD        Z17, Z25, Z25
 	VPMULLD       Z0, Z18, Z18
 	VPADDD        Z18, Z26, Z26
-	VPSRAD.BCST   $0x03, 32(DI), Z11
-	VPSRAD.BCST   $0x03, 36(DI), Z12
-	VPSRAD.BCST   $0x03, 40(DI), Z13
-	VPSRAD.BCST   $0x03, 44(DI), Z14
-	VPSRAD.BCST   $0x03, 48(DI), Z15
-	VPSRAD.BCST   $0x03, 52(DI), Z16
-	VPSRAD.BCST   $0x03, 56(DI), Z17
-	VPSRAD.BCST   $0x03, 60(DI), Z18
+	VPSRAD.BCST   $0x03, 32(R8), Z11
+	VPSRAD.BCST   $0x03, 36(R8), Z12
+	VPSRAD.BCST   $0x03, 40(R8), Z13
+	VPSRAD.BCST   $0x03, 44(R8), Z14
+	VPSRAD.BCST   $0x03, 48(R8), Z15
+	VPSRAD.BCST   $0x03, 52(R8), Z16
+	VPSRAD.BCST   $0x03, 56(R8), Z17
+	VPSRAD.BCST   $0x03, 60(R8), Z18
 	TESTL         $0x0000f0f0, (DX)
 	JNE           large5
 
 back5:
-	VPSRLW        $0x02, (R8), Z0
+	VPSRLW        $0x02, (R9), Z0
 	VPANDD        Z9, Z0, Z0
-	VPSRLW        $0x02, (R9), Z27
+	VPSRLW        $0x02, (R10), Z27
 	VPTERNLOGD    $0xf8, Z10, Z27, Z0
-	PREFETCHT0    5472(R9)
+	PREFETCHT1    5728(DI)
+	PREFETCHT0    2080(DI)
 	VPDPBUSD.BCST 128(AX), Z0, Z11
 	VPDPBUSD.BCST 132(AX), Z0, Z12
 	VPDPBUSD.BCST 136(AX), Z0, Z13
@@ -11401,11 +11468,12 @@ back5:
 	VPDPBUSD.BCST 148(AX), Z0, Z16
 	VPDPBUSD.BCST 152(AX), Z0, Z17
 	VPDPBUSD.BCST 156(AX), Z0, Z18
-	VPSRLW        $0x02, 64(R8), Z0
+	VPSRLW        $0x02, 64(R9), Z0
 	VPANDD        Z9, Z0, Z0
-	VPSRLW        $0x03, (R9), Z27
+	VPSRLW        $0x03, (R10), Z27
 	VPTERNLOGD    $0xf8, Z10, Z27, Z0
-	PREFETCHT0    5536(R9)
+	PREFETCHT1    5792(DI)
+	PREFETCHT0    2144(DI)
 	VPDPBUSD.BCST 160(AX), Z0, Z11
 	VPDPBUSD.BCST 164(AX), Z0, Z12
 	VPDPBUSD.BCST 168(AX), Z0, Z13
@@ -11414,11 +11482,12 @@ back5:
 	VPDPBUSD.BCST 180(AX), Z0, Z16
 	VPDPBUSD.BCST 184(AX), Z0, Z17
 	VPDPBUSD.BCST 188(AX), Z0, Z18
-	VPSRLW        $0x02, 128(R8), Z0
+	VPSRLW        $0x02, 128(R9), Z0
 	VPANDD        Z9, Z0, Z0
-	VPSRLW        $0x04, (R9), Z27
+	VPSRLW        $0x04, (R10), Z27
 	VPTERNLOGD    $0xf8, Z10, Z27, Z0
-	PREFETCHT0    5472(R10)
+	PREFETCHT1    5856(DI)
+	PREFETCHT0    2208(DI)
 	VPDPBUSD.BCST 192(AX), Z0, Z11
 	VPDPBUSD.BCST 196(AX), Z0, Z12
 	VPDPBUSD.BCST 200(AX), Z0, Z13
@@ -11427,10 +11496,12 @@ back5:
 	VPDPBUSD.BCST 212(AX), Z0, Z16
 	VPDPBUSD.BCST 216(AX), Z0, Z17
 	VPDPBUSD.BCST 220(AX), Z0, Z18
-	VPSRLW        $0x02, 192(R8), Z0
+	VPSRLW        $0x02, 192(R9), Z0
 	VPANDD        Z9, Z0, Z0
-	VPSRLW        $0x05, (R9), Z27
+	VPSRLW        $0x05, (R10), Z27
 	VPTERNLOGD    $0xf8, Z10, Z27, Z0
+	PREFETCHT1    5920(DI)
+	PREFETCHT0    2272(DI)
 	VPDPBUSD.BCST 224(AX), Z0, Z11
 	VPDPBUSD.BCST 228(AX), Z0, Z12
 	VPDPBUSD.BCST 232(AX), Z0, Z13
@@ -11439,7 +11510,7 @@ back5:
 	VPDPBUSD.BCST 244(AX), Z0, Z16
 	VPDPBUSD.BCST 248(AX), Z0, Z17
 	VPDPBUSD.BCST 252(AX), Z0, Z18
-	VPMOVSXBD     16(R10), Z0
+	VPMOVSXBD     16(R11), Z0
 	VPMULLD       Z0, Z11, Z11
 	VPADDD        Z11, Z19, Z19
 	VPMULLD       Z0, Z12, Z12
@@ -11456,21 +11527,21 @@ back5:
 	VPADDD        Z17, Z25, Z25
 	VPMULLD       Z0, Z18, Z18
 	VPADDD        Z18, Z26, Z26
-	VPSRAD.BCST   $0x03, 64(DI), Z11
-	VPSRAD.BCST   $0x03, 68(DI), Z12
-	VPSRAD.BCST   $0x03, 72(DI), Z13
-	VPSRAD.BCST   $0x03, 76(DI), Z14
-	VPSRAD.BCST   $0x03, 80(DI), Z15
-	VPSRAD.BCST   $0x03, 84(DI), Z16
-	VPSRAD.BCST   $0x03, 88(DI), Z17
-	VPSRAD.BCST   $0x03, 92(DI), Z18
+	VPSRAD.BCST   $0x03, 64(R8), Z11
+	VPSRAD.BCST   $0x03, 68(R8), Z12
+	VPSRAD.BCST   $0x03, 72(R8), Z13
+	VPSRAD.BCST   $0x03, 76(R8), Z14
+	VPSRAD.BCST   $0x03, 80(R8), Z15
+	VPSRAD.BCST   $0x03, 84(R8), Z16
+	VPSRAD.BCST   $0x03, 88(R8), Z17
+	VPSRAD.BCST   $0x03, 92(R8), Z18
 	TESTL         $0x0f0f0000, (DX)
 	JNE           large6
 
 back6:
-	VPSRLW        $0x04, (R8), Z0
+	VPSRLW        $0x04, (R9), Z0
 	VPANDD        Z9, Z0, Z0
-	VPSLLW        $0x02, 64(R9), Z27
+	VPSLLW        $0x02, 64(R10), Z27
 	VPTERNLOGD    $0xf8, Z10, Z27, Z0
 	VPDPBUSD.BCST 256(AX), Z0, Z11
 	VPDPBUSD.BCST 260(AX), Z0, Z12
@@ -11480,9 +11551,9 @@ back6:
 	VPDPBUSD.BCST 276(AX), Z0, Z16
 	VPDPBUSD.BCST 280(AX), Z0, Z17
 	VPDPBUSD.BCST 284(AX), Z0, Z18
-	VPSRLW        $0x04, 64(R8), Z0
+	VPSRLW        $0x04, 64(R9), Z0
 	VPANDD        Z9, Z0, Z0
-	VPSLLW        $0x01, 64(R9), Z27
+	VPSLLW        $0x01, 64(R10), Z27
 	VPTERNLOGD    $0xf8, Z10, Z27, Z0
 	VPDPBUSD.BCST 288(AX), Z0, Z11
 	VPDPBUSD.BCST 292(AX), Z0, Z12
@@ -11492,9 +11563,9 @@ back6:
 	VPDPBUSD.BCST 308(AX), Z0, Z16
 	VPDPBUSD.BCST 312(AX), Z0, Z17
 	VPDPBUSD.BCST 316(AX), Z0, Z18
-	VPSRLW        $0x04, 128(R8), Z0
+	VPSRLW        $0x04, 128(R9), Z0
 	VPANDD        Z9, Z0, Z0
-	VMOVDQU32     64(R9), Z27
+	VMOVDQU32     64(R10), Z27
 	VPTERNLOGD    $0xf8, Z10, Z27, Z0
 	VPDPBUSD.BCST 320(AX), Z0, Z11
 	VPDPBUSD.BCST 324(AX), Z0, Z12
@@ -11504,9 +11575,9 @@ back6:
 	VPDPBUSD.BCST 340(AX), Z0, Z16
 	VPDPBUSD.BCST 344(AX), Z0, Z17
 	VPDPBUSD.BCST 348(AX), Z0, Z18
-	VPSRLW        $0x04, 192(R8), Z0
+	VPSRLW        $0x04, 192(R9), Z0
 	VPANDD        Z9, Z0, Z0
-	VPSRLW        $0x01, 64(R9), Z27
+	VPSRLW        $0x01, 64(R10), Z27
 	VPTERNLOGD    $0xf8, Z10, Z27, Z0
 	VPDPBUSD.BCST 352(AX), Z0, Z11
 	VPDPBUSD.BCST 356(AX), Z0, Z12
@@ -11516,7 +11587,7 @@ back6:
 	VPDPBUSD.BCST 372(AX), Z0, Z16
 	VPDPBUSD.BCST 376(AX), Z0, Z17
 	VPDPBUSD.BCST 380(AX), Z0, Z18
-	VPMOVSXBD     32(R10), Z0
+	VPMOVSXBD     32(R11), Z0
 	VPMULLD       Z0, Z11, Z11
 	VPADDD        Z11, Z19, Z19
 	VPMULLD       Z0, Z12, Z12
@@ -11533,21 +11604,21 @@ back6:
 	VPADDD        Z17, Z25, Z25
 	VPMULLD       Z0, Z18, Z18
 	VPADDD        Z18, Z26, Z26
-	VPSRAD.BCST   $0x03, 96(DI), Z11
-	VPSRAD.BCST   $0x03, 100(DI), Z12
-	VPSRAD.BCST   $0x03, 104(DI), Z13
-	VPSRAD.BCST   $0x03, 108(DI), Z14
-	VPSRAD.BCST   $0x03, 112(DI), Z15
-	VPSRAD.BCST   $0x03, 116(DI), Z16
-	VPSRAD.BCST   $0x03, 120(DI), Z17
-	VPSRAD.BCST   $0x03, 124(DI), Z18
+	VPSRAD.BCST   $0x03, 96(R8), Z11
+	VPSRAD.BCST   $0x03, 100(R8), Z12
+	VPSRAD.BCST   $0x03, 104(R8), Z13
+	VPSRAD.BCST   $0x03, 108(R8), Z14
+	VPSRAD.BCST   $0x03, 112(R8), Z15
+	VPSRAD.BCST   $0x03, 116(R8), Z16
+	VPSRAD.BCST   $0x03, 120(R8), Z17
+	VPSRAD.BCST   $0x03, 124(R8), Z18
 	TESTL         $0xf0f00000, (DX)
 	JNE           large7
 
 back7:
-	VPSRLW           $0x06, (R8), Z0
+	VPSRLW           $0x06, (R9), Z0
 	VPANDD           Z9, Z0, Z0
-	VPSRLW           $0x02, 64(R9), Z27
+	VPSRLW           $0x02, 64(R10), Z27
 	VPTERNLOGD       $0xf8, Z10, Z27, Z0
 	VPDPBUSD.BCST    384(AX), Z0, Z11
 	VPDPBUSD.BCST    388(AX), Z0, Z12
@@ -11557,9 +11628,9 @@ back7:
 	VPDPBUSD.BCST    404(AX), Z0, Z16
 	VPDPBUSD.BCST    408(AX), Z0, Z17
 	VPDPBUSD.BCST    412(AX), Z0, Z18
-	VPSRLW           $0x06, 64(R8), Z0
+	VPSRLW           $0x06, 64(R9), Z0
 	VPANDD           Z9, Z0, Z0
-	VPSRLW           $0x03, 64(R9), Z27
+	VPSRLW           $0x03, 64(R10), Z27
 	VPTERNLOGD       $0xf8, Z10, Z27, Z0
 	VPDPBUSD.BCST    416(AX), Z0, Z11
 	VPDPBUSD.BCST    420(AX), Z0, Z12
@@ -11569,9 +11640,9 @@ back7:
 	VPDPBUSD.BCST    436(AX), Z0, Z16
 	VPDPBUSD.BCST    440(AX), Z0, Z17
 	VPDPBUSD.BCST    444(AX), Z0, Z18
-	VPSRLW           $0x06, 128(R8), Z0
+	VPSRLW           $0x06, 128(R9), Z0
 	VPANDD           Z9, Z0, Z0
-	VPSRLW           $0x04, 64(R9), Z27
+	VPSRLW           $0x04, 64(R10), Z27
 	VPTERNLOGD       $0xf8, Z10, Z27, Z0
 	VPDPBUSD.BCST    448(AX), Z0, Z11
 	VPDPBUSD.BCST    452(AX), Z0, Z12
@@ -11581,9 +11652,9 @@ back7:
 	VPDPBUSD.BCST    468(AX), Z0, Z16
 	VPDPBUSD.BCST    472(AX), Z0, Z17
 	VPDPBUSD.BCST    476(AX), Z0, Z18
-	VPSRLW           $0x06, 192(R8), Z0
+	VPSRLW           $0x06, 192(R9), Z0
 	VPANDD           Z9, Z0, Z0
-	VPSRLW           $0x05, 64(R9), Z27
+	VPSRLW           $0x05, 64(R10), Z27
 	VPTERNLOGD       $0xf8, Z10, Z27, Z0
 	VPDPBUSD.BCST    480(AX), Z0, Z11
 	VPDPBUSD.BCST    484(AX), Z0, Z12
@@ -11593,7 +11664,7 @@ back7:
 	VPDPBUSD.BCST    500(AX), Z0, Z16
 	VPDPBUSD.BCST    504(AX), Z0, Z17
 	VPDPBUSD.BCST    508(AX), Z0, Z18
-	VPMOVSXBD        48(R10), Z0
+	VPMOVSXBD        48(R11), Z0
 	VPMULLD          Z0, Z11, Z11
 	VPADDD           Z11, Z19, Z19
 	VPMULLD          Z0, Z12, Z12
@@ -11610,10 +11681,11 @@ back7:
 	VPADDD           Z17, Z25, Z25
 	VPMULLD          Z0, Z18, Z18
 	VPADDD           Z18, Z26, Z26
-	ADDQ             $0x00000080, DI
-	ADDQ             $0x00000100, R8
-	ADDQ             $0x00000080, R9
-	ADDQ             $0x00000040, R10
+	ADDQ             $0x00000080, R8
+	ADDQ             $0x000001c8, DI
+	ADDQ             $0x00000100, R9
+	ADDQ             $0x00000080, R10
+	ADDQ             $0x00000040, R11
 	ADDQ             $0x00000200, AX
 	ADDQ             $0x00000400, CX
 	ADDQ             $0x00000004, DX
@@ -11709,157 +11781,157 @@ plain:
 	RET
 
 large4:
-	MOVWLZX (DX), R11
-	ANDL    $0x00000f0f, R11
+	MOVWLZX (DX), R12
+	ANDL    $0x00000f0f, R12
 
 next4:
-	TZCNTL        R11, R12
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	VMOVD         R13, X27
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R8, R13
-	VMOVDQU32     (R13), Z0
+	TZCNTL        R12, R13
+	MOVL          R13, R14
+	ANDL          $0x00000008, R14
+	VMOVD         R14, X27
+	MOVL          R13, R14
+	ANDL          $0x00000003, R14
+	SHLL          $0x06, R14
+	ADDQ          R9, R14
+	VMOVDQU32     (R14), Z0
 	VPSRLW        X27, Z0, Z0
 	VPANDD.BCST   words03<>+0(SB), Z0, Z0
-	MOVL          R12, R13
-	ANDL          $0x0000000f, R13
-	VMOVD         R13, X27
-	VMOVDQU32     (R9), Z28
+	MOVL          R13, R14
+	ANDL          $0x0000000f, R14
+	VMOVD         R14, X27
+	VMOVDQU32     (R10), Z28
 	VPSRLW        X27, Z28, Z28
 	VPANDD.BCST   words01<>+0(SB), Z28, Z28
 	VPSLLW        $0x02, Z28, Z28
 	VPORD         Z28, Z0, Z0
-	IMUL3Q        $0x00000020, R12, R12
-	ADDQ          CX, R12
-	VPDPWSSD.BCST (R12), Z0, Z11
-	VPDPWSSD.BCST 4(R12), Z0, Z12
-	VPDPWSSD.BCST 8(R12), Z0, Z13
-	VPDPWSSD.BCST 12(R12), Z0, Z14
-	VPDPWSSD.BCST 16(R12), Z0, Z15
-	VPDPWSSD.BCST 20(R12), Z0, Z16
-	VPDPWSSD.BCST 24(R12), Z0, Z17
-	VPDPWSSD.BCST 28(R12), Z0, Z18
-	BLSRL         R11, R11
+	IMUL3Q        $0x00000020, R13, R13
+	ADDQ          CX, R13
+	VPDPWSSD.BCST (R13), Z0, Z11
+	VPDPWSSD.BCST 4(R13), Z0, Z12
+	VPDPWSSD.BCST 8(R13), Z0, Z13
+	VPDPWSSD.BCST 12(R13), Z0, Z14
+	VPDPWSSD.BCST 16(R13), Z0, Z15
+	VPDPWSSD.BCST 20(R13), Z0, Z16
+	VPDPWSSD.BCST 24(R13), Z0, Z17
+	VPDPWSSD.BCST 28(R13), Z0, Z18
+	BLSRL         R12, R12
 	JNZ           next4
 	JMP           back4
 
 large5:
-	MOVWLZX (DX), R11
-	ANDL    $0x0000f0f0, R11
+	MOVWLZX (DX), R12
+	ANDL    $0x0000f0f0, R12
 
 next5:
-	TZCNTL        R11, R12
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	ADDL          $0x02, R13
-	VMOVD         R13, X27
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R8, R13
-	VMOVDQU32     (R13), Z0
+	TZCNTL        R12, R13
+	MOVL          R13, R14
+	ANDL          $0x00000008, R14
+	ADDL          $0x02, R14
+	VMOVD         R14, X27
+	MOVL          R13, R14
+	ANDL          $0x00000003, R14
+	SHLL          $0x06, R14
+	ADDQ          R9, R14
+	VMOVDQU32     (R14), Z0
 	VPSRLW        X27, Z0, Z0
 	VPANDD.BCST   words03<>+0(SB), Z0, Z0
-	MOVL          R12, R13
-	ANDL          $0x0000000f, R13
-	VMOVD         R13, X27
-	VMOVDQU32     (R9), Z28
+	MOVL          R13, R14
+	ANDL          $0x0000000f, R14
+	VMOVD         R14, X27
+	VMOVDQU32     (R10), Z28
 	VPSRLW        X27, Z28, Z28
 	VPANDD.BCST   words01<>+0(SB), Z28, Z28
 	VPSLLW        $0x02, Z28, Z28
 	VPORD         Z28, Z0, Z0
-	IMUL3Q        $0x00000020, R12, R12
-	ADDQ          CX, R12
-	VPDPWSSD.BCST (R12), Z0, Z11
-	VPDPWSSD.BCST 4(R12), Z0, Z12
-	VPDPWSSD.BCST 8(R12), Z0, Z13
-	VPDPWSSD.BCST 12(R12), Z0, Z14
-	VPDPWSSD.BCST 16(R12), Z0, Z15
-	VPDPWSSD.BCST 20(R12), Z0, Z16
-	VPDPWSSD.BCST 24(R12), Z0, Z17
-	VPDPWSSD.BCST 28(R12), Z0, Z18
-	BLSRL         R11, R11
+	IMUL3Q        $0x00000020, R13, R13
+	ADDQ          CX, R13
+	VPDPWSSD.BCST (R13), Z0, Z11
+	VPDPWSSD.BCST 4(R13), Z0, Z12
+	VPDPWSSD.BCST 8(R13), Z0, Z13
+	VPDPWSSD.BCST 12(R13), Z0, Z14
+	VPDPWSSD.BCST 16(R13), Z0, Z15
+	VPDPWSSD.BCST 20(R13), Z0, Z16
+	VPDPWSSD.BCST 24(R13), Z0, Z17
+	VPDPWSSD.BCST 28(R13), Z0, Z18
+	BLSRL         R12, R12
 	JNZ           next5
 	JMP           back5
 
 large6:
-	MOVWLZX 2(DX), R11
-	ANDL    $0x00000f0f, R11
+	MOVWLZX 2(DX), R12
+	ANDL    $0x00000f0f, R12
 
 next6:
-	TZCNTL        R11, R12
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	ADDL          $0x04, R13
-	VMOVD         R13, X27
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R8, R13
-	VMOVDQU32     (R13), Z0
+	TZCNTL        R12, R13
+	MOVL          R13, R14
+	ANDL          $0x00000008, R14
+	ADDL          $0x04, R14
+	VMOVD         R14, X27
+	MOVL          R13, R14
+	ANDL          $0x00000003, R14
+	SHLL          $0x06, R14
+	ADDQ          R9, R14
+	VMOVDQU32     (R14), Z0
 	VPSRLW        X27, Z0, Z0
 	VPANDD.BCST   words03<>+0(SB), Z0, Z0
-	MOVL          R12, R13
-	ANDL          $0x0000000f, R13
-	VMOVD         R13, X27
-	VMOVDQU32     64(R9), Z28
+	MOVL          R13, R14
+	ANDL          $0x0000000f, R14
+	VMOVD         R14, X27
+	VMOVDQU32     64(R10), Z28
 	VPSRLW        X27, Z28, Z28
 	VPANDD.BCST   words01<>+0(SB), Z28, Z28
 	VPSLLW        $0x02, Z28, Z28
 	VPORD         Z28, Z0, Z0
-	IMUL3Q        $0x00000020, R12, R12
-	ADDQ          CX, R12
-	VPDPWSSD.BCST 512(R12), Z0, Z11
-	VPDPWSSD.BCST 516(R12), Z0, Z12
-	VPDPWSSD.BCST 520(R12), Z0, Z13
-	VPDPWSSD.BCST 524(R12), Z0, Z14
-	VPDPWSSD.BCST 528(R12), Z0, Z15
-	VPDPWSSD.BCST 532(R12), Z0, Z16
-	VPDPWSSD.BCST 536(R12), Z0, Z17
-	VPDPWSSD.BCST 540(R12), Z0, Z18
-	BLSRL         R11, R11
+	IMUL3Q        $0x00000020, R13, R13
+	ADDQ          CX, R13
+	VPDPWSSD.BCST 512(R13), Z0, Z11
+	VPDPWSSD.BCST 516(R13), Z0, Z12
+	VPDPWSSD.BCST 520(R13), Z0, Z13
+	VPDPWSSD.BCST 524(R13), Z0, Z14
+	VPDPWSSD.BCST 528(R13), Z0, Z15
+	VPDPWSSD.BCST 532(R13), Z0, Z16
+	VPDPWSSD.BCST 536(R13), Z0, Z17
+	VPDPWSSD.BCST 540(R13), Z0, Z18
+	BLSRL         R12, R12
 	JNZ           next6
 	JMP           back6
 
 large7:
-	MOVWLZX 2(DX), R11
-	ANDL    $0x0000f0f0, R11
+	MOVWLZX 2(DX), R12
+	ANDL    $0x0000f0f0, R12
 
 next7:
-	TZCNTL        R11, R12
-	MOVL          R12, R13
-	ANDL          $0x00000008, R13
-	ADDL          $0x06, R13
-	VMOVD         R13, X27
-	MOVL          R12, R13
-	ANDL          $0x00000003, R13
-	SHLL          $0x06, R13
-	ADDQ          R8, R13
-	VMOVDQU32     (R13), Z0
+	TZCNTL        R12, R13
+	MOVL          R13, R14
+	ANDL          $0x00000008, R14
+	ADDL          $0x06, R14
+	VMOVD         R14, X27
+	MOVL          R13, R14
+	ANDL          $0x00000003, R14
+	SHLL          $0x06, R14
+	ADDQ          R9, R14
+	VMOVDQU32     (R14), Z0
 	VPSRLW        X27, Z0, Z0
 	VPANDD.BCST   words03<>+0(SB), Z0, Z0
-	MOVL          R12, R13
-	ANDL          $0x0000000f, R13
-	VMOVD         R13, X27
-	VMOVDQU32     64(R9), Z28
+	MOVL          R13, R14
+	ANDL          $0x0000000f, R14
+	VMOVD         R14, X27
+	VMOVDQU32     64(R10), Z28
 	VPSRLW        X27, Z28, Z28
 	VPANDD.BCST   words01<>+0(SB), Z28, Z28
 	VPSLLW        $0x02, Z28, Z28
 	VPORD         Z28, Z0, Z0
-	IMUL3Q        $0x00000020, R12, R12
-	ADDQ          CX, R12
-	VPDPWSSD.BCST 512(R12), Z0, Z11
-	VPDPWSSD.BCST 516(R12), Z0, Z12
-	VPDPWSSD.BCST 520(R12), Z0, Z13
-	VPDPWSSD.BCST 524(R12), Z0, Z14
-	VPDPWSSD.BCST 528(R12), Z0, Z15
-	VPDPWSSD.BCST 532(R12), Z0, Z16
-	VPDPWSSD.BCST 536(R12), Z0, Z17
-	VPDPWSSD.BCST 540(R12), Z0, Z18
-	BLSRL         R11, R11
+	IMUL3Q        $0x00000020, R13, R13
+	ADDQ          CX, R13
+	VPDPWSSD.BCST 512(R13), Z0, Z11
+	VPDPWSSD.BCST 516(R13), Z0, Z12
+	VPDPWSSD.BCST 520(R13), Z0, Z13
+	VPDPWSSD.BCST 524(R13), Z0, Z14
+	VPDPWSSD.BCST 528(R13), Z0, Z15
+	VPDPWSSD.BCST 532(R13), Z0, Z16
+	VPDPWSSD.BCST 536(R13), Z0, Z17
+	VPDPWSSD.BCST 540(R13), Z0, Z18
+	BLSRL         R12, R12
 	JNZ           next7
 	JMP           back7
 
@@ -14673,18 +14745,19 @@ loop1:
 	MOVQ         tile+16(FP), BX
 	MOVQ         blocks+56(FP), SI
 	VPXORD       Z1, Z1, Z1
-	MOVL         $0x0f0f0f0f, DI
-	VPBROADCASTD DI, Z2
-	MOVL         $0xf0f0f0f0, DI
-	VPBROADCASTD DI, Z3
-	MOVL         $0x3d800000, DI
-	VPBROADCASTD DI, Z4
+	MOVQ         BX, DI
+	MOVL         $0x0f0f0f0f, R8
+	VPBROADCASTD R8, Z2
+	MOVL         $0xf0f0f0f0, R8
+	VPBROADCASTD R8, Z3
+	MOVL         $0x3d800000, R8
+	VPBROADCASTD R8, Z4
 
 loop2:
 	VPXORD Z6, Z6, Z6
 	MOVQ   $0x00000004, (SP)
-	LEAQ   (BX), DI
-	LEAQ   2048(BX), R8
+	LEAQ   (BX), R8
+	LEAQ   2048(BX), R9
 
 loop3:
 	VPXORD Z5, Z5, Z5
@@ -14692,31 +14765,31 @@ loop3:
 	JNE    large4
 
 back4:
-	VPANDD        (DI), Z2, Z0
-	PREFETCHT0    4736(DI)
+	VPANDD        (R8), Z2, Z0
+	PREFETCHT1    1184(DI)
 	VPDPBUSD.BCST (AX), Z0, Z5
-	VPANDD        64(DI), Z2, Z0
-	PREFETCHT0    4800(DI)
+	VPANDD        64(R8), Z2, Z0
+	PREFETCHT1    1248(DI)
 	VPDPBUSD.BCST 4(AX), Z0, Z5
-	VPANDD        128(DI), Z2, Z0
-	PREFETCHT0    4864(DI)
+	VPANDD        128(R8), Z2, Z0
+	PREFETCHT1    1312(DI)
 	VPDPBUSD.BCST 8(AX), Z0, Z5
-	VPANDD        192(DI), Z2, Z0
-	PREFETCHT0    4928(DI)
+	VPANDD        192(R8), Z2, Z0
+	PREFETCHT1    1376(DI)
 	VPDPBUSD.BCST 12(AX), Z0, Z5
-	VPANDD        256(DI), Z2, Z0
-	PREFETCHT0    4992(DI)
+	VPANDD        256(R8), Z2, Z0
+	PREFETCHT1    1440(DI)
 	VPDPBUSD.BCST 16(AX), Z0, Z5
-	VPANDD        320(DI), Z2, Z0
-	PREFETCHT0    5056(DI)
+	VPANDD        320(R8), Z2, Z0
+	PREFETCHT1    1504(DI)
 	VPDPBUSD.BCST 20(AX), Z0, Z5
-	VPANDD        384(DI), Z2, Z0
-	PREFETCHT0    5120(DI)
+	VPANDD        384(R8), Z2, Z0
+	PREFETCHT1    1568(DI)
 	VPDPBUSD.BCST 24(AX), Z0, Z5
-	VPANDD        448(DI), Z2, Z0
-	PREFETCHT0    5184(DI)
+	VPANDD        448(R8), Z2, Z0
+	PREFETCHT1    1632(DI)
 	VPDPBUSD.BCST 28(AX), Z0, Z5
-	VPMOVZXBD     (R8), Z0
+	VPMOVZXBD     (R9), Z0
 	VPSLLD        $0x04, Z0, Z0
 	VPMULLD       Z0, Z5, Z5
 	VPADDD        Z5, Z6, Z6
@@ -14725,28 +14798,30 @@ back4:
 	JNE           large5
 
 back5:
-	VPANDD           (DI), Z3, Z0
-	PREFETCHT0       4736(R8)
+	VPANDD           (R8), Z3, Z0
+	PREFETCHT1       1696(DI)
 	VPDPBUSD.BCST    32(AX), Z0, Z5
-	VPANDD           64(DI), Z3, Z0
+	VPANDD           64(R8), Z3, Z0
+	PREFETCHT1       1760(DI)
 	VPDPBUSD.BCST    36(AX), Z0, Z5
-	VPANDD           128(DI), Z3, Z0
+	VPANDD           128(R8), Z3, Z0
 	VPDPBUSD.BCST    40(AX), Z0, Z5
-	VPANDD           192(DI), Z3, Z0
+	VPANDD           192(R8), Z3, Z0
 	VPDPBUSD.BCST    44(AX), Z0, Z5
-	VPANDD           256(DI), Z3, Z0
+	VPANDD           256(R8), Z3, Z0
 	VPDPBUSD.BCST    48(AX), Z0, Z5
-	VPANDD           320(DI), Z3, Z0
+	VPANDD           320(R8), Z3, Z0
 	VPDPBUSD.BCST    52(AX), Z0, Z5
-	VPANDD           384(DI), Z3, Z0
+	VPANDD           384(R8), Z3, Z0
 	VPDPBUSD.BCST    56(AX), Z0, Z5
-	VPANDD           448(DI), Z3, Z0
+	VPANDD           448(R8), Z3, Z0
 	VPDPBUSD.BCST    60(AX), Z0, Z5
-	VPMOVZXBD        16(R8), Z0
+	VPMOVZXBD        16(R9), Z0
 	VPMULLD          Z0, Z5, Z5
 	VPADDD           Z5, Z6, Z6
-	ADDQ             $0x00000200, DI
-	ADDQ             $0x00000020, R8
+	ADDQ             $0x00000250, DI
+	ADDQ             $0x00000200, R8
+	ADDQ             $0x00000020, R9
 	ADDQ             $0x00000040, AX
 	ADDQ             $0x00000080, CX
 	ADDQ             $0x00000004, DX
@@ -14799,46 +14874,46 @@ plain:
 	RET
 
 large4:
-	MOVWLZX (DX), R9
+	MOVWLZX (DX), R10
 
 next4:
-	TZCNTL        R9, R10
-	MOVL          R10, R11
-	ANDL          $0x00000008, R11
-	VMOVD         R11, X7
-	MOVL          R10, R11
-	ANDL          $0x00000007, R11
-	SHLL          $0x06, R11
-	ADDQ          DI, R11
-	VMOVDQU32     (R11), Z0
+	TZCNTL        R10, R11
+	MOVL          R11, R12
+	ANDL          $0x00000008, R12
+	VMOVD         R12, X7
+	MOVL          R11, R12
+	ANDL          $0x00000007, R12
+	SHLL          $0x06, R12
+	ADDQ          R8, R12
+	VMOVDQU32     (R12), Z0
 	VPSRLW        X7, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
-	IMUL3Q        $0x00000004, R10, R10
-	ADDQ          CX, R10
-	VPDPWSSD.BCST (R10), Z0, Z5
-	BLSRL         R9, R9
+	IMUL3Q        $0x00000004, R11, R11
+	ADDQ          CX, R11
+	VPDPWSSD.BCST (R11), Z0, Z5
+	BLSRL         R10, R10
 	JNZ           next4
 	JMP           back4
 
 large5:
-	MOVWLZX 2(DX), R9
+	MOVWLZX 2(DX), R10
 
 next5:
-	TZCNTL        R9, R10
-	MOVL          R10, R11
-	ANDL          $0x00000008, R11
-	VMOVD         R11, X7
-	MOVL          R10, R11
-	ANDL          $0x00000007, R11
-	SHLL          $0x06, R11
-	ADDQ          DI, R11
-	VMOVDQU32     (R11), Z0
+	TZCNTL        R10, R11
+	MOVL          R11, R12
+	ANDL          $0x00000008, R12
+	VMOVD         R12, X7
+	MOVL          R11, R12
+	ANDL          $0x00000007, R12
+	SHLL          $0x06, R12
+	ADDQ          R8, R12
+	VMOVDQU32     (R12), Z0
 	VPSRLW        X7, Z0, Z0
 	VPANDD.BCST   wordsf0<>+0(SB), Z0, Z0
-	IMUL3Q        $0x00000004, R10, R10
-	ADDQ          CX, R10
-	VPDPWSSD.BCST 64(R10), Z0, Z5
-	BLSRL         R9, R9
+	IMUL3Q        $0x00000004, R11, R11
+	ADDQ          CX, R11
+	VPDPWSSD.BCST 64(R11), Z0, Z5
+	BLSRL         R10, R10
 	JNZ           next5
 	JMP           back5
 
@@ -14854,19 +14929,20 @@ loop1:
 	MOVQ         blocks+56(FP), SI
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
-	MOVL         $0x0f0f0f0f, DI
-	VPBROADCASTD DI, Z3
-	MOVL         $0xf0f0f0f0, DI
-	VPBROADCASTD DI, Z4
-	MOVL         $0x3d800000, DI
-	VPBROADCASTD DI, Z5
+	MOVQ         BX, DI
+	MOVL         $0x0f0f0f0f, R8
+	VPBROADCASTD R8, Z3
+	MOVL         $0xf0f0f0f0, R8
+	VPBROADCASTD R8, Z4
+	MOVL         $0x3d800000, R8
+	VPBROADCASTD R8, Z5
 
 loop2:
 	VPXORD Z8, Z8, Z8
 	VPXORD Z9, Z9, Z9
 	MOVQ   $0x00000004, (SP)
-	LEAQ   (BX), DI
-	LEAQ   2048(BX), R8
+	LEAQ   (BX), R8
+	LEAQ   2048(BX), R9
 
 loop3:
 	VPXORD Z6, Z6, Z6
@@ -14875,39 +14951,39 @@ loop3:
 	JNE    large4
 
 back4:
-	VPANDD        (DI), Z3, Z0
-	PREFETCHT0    4736(DI)
+	VPANDD        (R8), Z3, Z0
+	PREFETCHT1    1184(DI)
 	VPDPBUSD.BCST (AX), Z0, Z6
 	VPDPBUSD.BCST 4(AX), Z0, Z7
-	VPANDD        64(DI), Z3, Z0
-	PREFETCHT0    4800(DI)
+	VPANDD        64(R8), Z3, Z0
+	PREFETCHT1    1248(DI)
 	VPDPBUSD.BCST 8(AX), Z0, Z6
 	VPDPBUSD.BCST 12(AX), Z0, Z7
-	VPANDD        128(DI), Z3, Z0
-	PREFETCHT0    4864(DI)
+	VPANDD        128(R8), Z3, Z0
+	PREFETCHT1    1312(DI)
 	VPDPBUSD.BCST 16(AX), Z0, Z6
 	VPDPBUSD.BCST 20(AX), Z0, Z7
-	VPANDD        192(DI), Z3, Z0
-	PREFETCHT0    4928(DI)
+	VPANDD        192(R8), Z3, Z0
+	PREFETCHT1    1376(DI)
 	VPDPBUSD.BCST 24(AX), Z0, Z6
 	VPDPBUSD.BCST 28(AX), Z0, Z7
-	VPANDD        256(DI), Z3, Z0
-	PREFETCHT0    4992(DI)
+	VPANDD        256(R8), Z3, Z0
+	PREFETCHT1    1440(DI)
 	VPDPBUSD.BCST 32(AX), Z0, Z6
 	VPDPBUSD.BCST 36(AX), Z0, Z7
-	VPANDD        320(DI), Z3, Z0
-	PREFETCHT0    5056(DI)
+	VPANDD        320(R8), Z3, Z0
+	PREFETCHT1    1504(DI)
 	VPDPBUSD.BCST 40(AX), Z0, Z6
 	VPDPBUSD.BCST 44(AX), Z0, Z7
-	VPANDD        384(DI), Z3, Z0
-	PREFETCHT0    5120(DI)
+	VPANDD        384(R8), Z3, Z0
+	PREFETCHT1    1568(DI)
 	VPDPBUSD.BCST 48(AX), Z0, Z6
 	VPDPBUSD.BCST 52(AX), Z0, Z7
-	VPANDD        448(DI), Z3, Z0
-	PREFETCHT0    5184(DI)
+	VPANDD        448(R8), Z3, Z0
+	PREFETCHT1    1632(DI)
 	VPDPBUSD.BCST 56(AX), Z0, Z6
 	VPDPBUSD.BCST 60(AX), Z0, Z7
-	VPMOVZXBD     (R8), Z0
+	VPMOVZXBD     (R9), Z0
 	VPSLLD        $0x04, Z0, Z0
 	VPMULLD       Z0, Z6, Z6
 	VPADDD        Z6, Z8, Z8
@@ -14919,38 +14995,40 @@ back4:
 	JNE           large5
 
 back5:
-	VPANDD           (DI), Z4, Z0
-	PREFETCHT0       4736(R8)
+	VPANDD           (R8), Z4, Z0
+	PREFETCHT1       1696(DI)
 	VPDPBUSD.BCST    64(AX), Z0, Z6
 	VPDPBUSD.BCST    68(AX), Z0, Z7
-	VPANDD           64(DI), Z4, Z0
+	VPANDD           64(R8), Z4, Z0
+	PREFETCHT1       1760(DI)
 	VPDPBUSD.BCST    72(AX), Z0, Z6
 	VPDPBUSD.BCST    76(AX), Z0, Z7
-	VPANDD           128(DI), Z4, Z0
+	VPANDD           128(R8), Z4, Z0
 	VPDPBUSD.BCST    80(AX), Z0, Z6
 	VPDPBUSD.BCST    84(AX), Z0, Z7
-	VPANDD           192(DI), Z4, Z0
+	VPANDD           192(R8), Z4, Z0
 	VPDPBUSD.BCST    88(AX), Z0, Z6
 	VPDPBUSD.BCST    92(AX), Z0, Z7
-	VPANDD           256(DI), Z4, Z0
+	VPANDD           256(R8), Z4, Z0
 	VPDPBUSD.BCST    96(AX), Z0, Z6
 	VPDPBUSD.BCST    100(AX), Z0, Z7
-	VPANDD           320(DI), Z4, Z0
+	VPANDD           320(R8), Z4, Z0
 	VPDPBUSD.BCST    104(AX), Z0, Z6
 	VPDPBUSD.BCST    108(AX), Z0, Z7
-	VPANDD           384(DI), Z4, Z0
+	VPANDD           384(R8), Z4, Z0
 	VPDPBUSD.BCST    112(AX), Z0, Z6
 	VPDPBUSD.BCST    116(AX), Z0, Z7
-	VPANDD           448(DI), Z4, Z0
+	VPANDD           448(R8), Z4, Z0
 	VPDPBUSD.BCST    120(AX), Z0, Z6
 	VPDPBUSD.BCST    124(AX), Z0, Z7
-	VPMOVZXBD        16(R8), Z0
+	VPMOVZXBD        16(R9), Z0
 	VPMULLD          Z0, Z6, Z6
 	VPADDD           Z6, Z8, Z8
 	VPMULLD          Z0, Z7, Z7
 	VPADDD           Z7, Z9, Z9
-	ADDQ             $0x00000200, DI
-	ADDQ             $0x00000020, R8
+	ADDQ             $0x00000250, DI
+	ADDQ             $0x00000200, R8
+	ADDQ             $0x00000020, R9
 	ADDQ             $0x00000080, AX
 	ADDQ             $0x00000100, CX
 	ADDQ             $0x00000004, DX
@@ -15018,48 +15096,48 @@ plain:
 	RET
 
 large4:
-	MOVWLZX (DX), R9
+	MOVWLZX (DX), R10
 
 next4:
-	TZCNTL        R9, R10
-	MOVL          R10, R11
-	ANDL          $0x00000008, R11
-	VMOVD         R11, X10
-	MOVL          R10, R11
-	ANDL          $0x00000007, R11
-	SHLL          $0x06, R11
-	ADDQ          DI, R11
-	VMOVDQU32     (R11), Z0
+	TZCNTL        R10, R11
+	MOVL          R11, R12
+	ANDL          $0x00000008, R12
+	VMOVD         R12, X10
+	MOVL          R11, R12
+	ANDL          $0x00000007, R12
+	SHLL          $0x06, R12
+	ADDQ          R8, R12
+	VMOVDQU32     (R12), Z0
 	VPSRLW        X10, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
-	IMUL3Q        $0x00000008, R10, R10
-	ADDQ          CX, R10
-	VPDPWSSD.BCST (R10), Z0, Z6
-	VPDPWSSD.BCST 4(R10), Z0, Z7
-	BLSRL         R9, R9
+	IMUL3Q        $0x00000008, R11, R11
+	ADDQ          CX, R11
+	VPDPWSSD.BCST (R11), Z0, Z6
+	VPDPWSSD.BCST 4(R11), Z0, Z7
+	BLSRL         R10, R10
 	JNZ           next4
 	JMP           back4
 
 large5:
-	MOVWLZX 2(DX), R9
+	MOVWLZX 2(DX), R10
 
 next5:
-	TZCNTL        R9, R10
-	MOVL          R10, R11
-	ANDL          $0x00000008, R11
-	VMOVD         R11, X10
-	MOVL          R10, R11
-	ANDL          $0x00000007, R11
-	SHLL          $0x06, R11
-	ADDQ          DI, R11
-	VMOVDQU32     (R11), Z0
+	TZCNTL        R10, R11
+	MOVL          R11, R12
+	ANDL          $0x00000008, R12
+	VMOVD         R12, X10
+	MOVL          R11, R12
+	ANDL          $0x00000007, R12
+	SHLL          $0x06, R12
+	ADDQ          R8, R12
+	VMOVDQU32     (R12), Z0
 	VPSRLW        X10, Z0, Z0
 	VPANDD.BCST   wordsf0<>+0(SB), Z0, Z0
-	IMUL3Q        $0x00000008, R10, R10
-	ADDQ          CX, R10
-	VPDPWSSD.BCST 128(R10), Z0, Z6
-	VPDPWSSD.BCST 132(R10), Z0, Z7
-	BLSRL         R9, R9
+	IMUL3Q        $0x00000008, R11, R11
+	ADDQ          CX, R11
+	VPDPWSSD.BCST 128(R11), Z0, Z6
+	VPDPWSSD.BCST 132(R11), Z0, Z7
+	BLSRL         R10, R10
 	JNZ           next5
 	JMP           back5
 
@@ -15076,20 +15154,21 @@ loop1:
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
-	MOVL         $0x0f0f0f0f, DI
-	VPBROADCASTD DI, Z4
-	MOVL         $0xf0f0f0f0, DI
-	VPBROADCASTD DI, Z5
-	MOVL         $0x3d800000, DI
-	VPBROADCASTD DI, Z6
+	MOVQ         BX, DI
+	MOVL         $0x0f0f0f0f, R8
+	VPBROADCASTD R8, Z4
+	MOVL         $0xf0f0f0f0, R8
+	VPBROADCASTD R8, Z5
+	MOVL         $0x3d800000, R8
+	VPBROADCASTD R8, Z6
 
 loop2:
 	VPXORD Z10, Z10, Z10
 	VPXORD Z11, Z11, Z11
 	VPXORD Z12, Z12, Z12
 	MOVQ   $0x00000004, (SP)
-	LEAQ   (BX), DI
-	LEAQ   2048(BX), R8
+	LEAQ   (BX), R8
+	LEAQ   2048(BX), R9
 
 loop3:
 	VPXORD Z7, Z7, Z7
@@ -15099,47 +15178,55 @@ loop3:
 	JNE    large4
 
 back4:
-	VPANDD        (DI), Z4, Z0
-	PREFETCHT0    4736(DI)
+	VPANDD        (R8), Z4, Z0
+	PREFETCHT1    1184(DI)
+	PREFETCHT0    592(DI)
 	VPDPBUSD.BCST (AX), Z0, Z7
 	VPDPBUSD.BCST 4(AX), Z0, Z8
 	VPDPBUSD.BCST 8(AX), Z0, Z9
-	VPANDD        64(DI), Z4, Z0
-	PREFETCHT0    4800(DI)
+	VPANDD        64(R8), Z4, Z0
+	PREFETCHT1    1248(DI)
+	PREFETCHT0    656(DI)
 	VPDPBUSD.BCST 12(AX), Z0, Z7
 	VPDPBUSD.BCST 16(AX), Z0, Z8
 	VPDPBUSD.BCST 20(AX), Z0, Z9
-	VPANDD        128(DI), Z4, Z0
-	PREFETCHT0    4864(DI)
+	VPANDD        128(R8), Z4, Z0
+	PREFETCHT1    1312(DI)
+	PREFETCHT0    720(DI)
 	VPDPBUSD.BCST 24(AX), Z0, Z7
 	VPDPBUSD.BCST 28(AX), Z0, Z8
 	VPDPBUSD.BCST 32(AX), Z0, Z9
-	VPANDD        192(DI), Z4, Z0
-	PREFETCHT0    4928(DI)
+	VPANDD        192(R8), Z4, Z0
+	PREFETCHT1    1376(DI)
+	PREFETCHT0    784(DI)
 	VPDPBUSD.BCST 36(AX), Z0, Z7
 	VPDPBUSD.BCST 40(AX), Z0, Z8
 	VPDPBUSD.BCST 44(AX), Z0, Z9
-	VPANDD        256(DI), Z4, Z0
-	PREFETCHT0    4992(DI)
+	VPANDD        256(R8), Z4, Z0
+	PREFETCHT1    1440(DI)
+	PREFETCHT0    848(DI)
 	VPDPBUSD.BCST 48(AX), Z0, Z7
 	VPDPBUSD.BCST 52(AX), Z0, Z8
 	VPDPBUSD.BCST 56(AX), Z0, Z9
-	VPANDD        320(DI), Z4, Z0
-	PREFETCHT0    5056(DI)
+	VPANDD        320(R8), Z4, Z0
+	PREFETCHT1    1504(DI)
+	PREFETCHT0    912(DI)
 	VPDPBUSD.BCST 60(AX), Z0, Z7
 	VPDPBUSD.BCST 64(AX), Z0, Z8
 	VPDPBUSD.BCST 68(AX), Z0, Z9
-	VPANDD        384(DI), Z4, Z0
-	PREFETCHT0    5120(DI)
+	VPANDD        384(R8), Z4, Z0
+	PREFETCHT1    1568(DI)
+	PREFETCHT0    976(DI)
 	VPDPBUSD.BCST 72(AX), Z0, Z7
 	VPDPBUSD.BCST 76(AX), Z0, Z8
 	VPDPBUSD.BCST 80(AX), Z0, Z9
-	VPANDD        448(DI), Z4, Z0
-	PREFETCHT0    5184(DI)
+	VPANDD        448(R8), Z4, Z0
+	PREFETCHT1    1632(DI)
+	PREFETCHT0    1040(DI)
 	VPDPBUSD.BCST 84(AX), Z0, Z7
 	VPDPBUSD.BCST 88(AX), Z0, Z8
 	VPDPBUSD.BCST 92(AX), Z0, Z9
-	VPMOVZXBD     (R8), Z0
+	VPMOVZXBD     (R9), Z0
 	VPSLLD        $0x04, Z0, Z0
 	VPMULLD       Z0, Z7, Z7
 	VPADDD        Z7, Z10, Z10
@@ -15154,48 +15241,52 @@ back4:
 	JNE           large5
 
 back5:
-	VPANDD           (DI), Z5, Z0
-	PREFETCHT0       4736(R8)
+	VPANDD           (R8), Z5, Z0
+	PREFETCHT1       1696(DI)
+	PREFETCHT0       1104(DI)
 	VPDPBUSD.BCST    96(AX), Z0, Z7
 	VPDPBUSD.BCST    100(AX), Z0, Z8
 	VPDPBUSD.BCST    104(AX), Z0, Z9
-	VPANDD           64(DI), Z5, Z0
+	VPANDD           64(R8), Z5, Z0
+	PREFETCHT1       1760(DI)
+	PREFETCHT0       1168(DI)
 	VPDPBUSD.BCST    108(AX), Z0, Z7
 	VPDPBUSD.BCST    112(AX), Z0, Z8
 	VPDPBUSD.BCST    116(AX), Z0, Z9
-	VPANDD           128(DI), Z5, Z0
+	VPANDD           128(R8), Z5, Z0
 	VPDPBUSD.BCST    120(AX), Z0, Z7
 	VPDPBUSD.BCST    124(AX), Z0, Z8
 	VPDPBUSD.BCST    128(AX), Z0, Z9
-	VPANDD           192(DI), Z5, Z0
+	VPANDD           192(R8), Z5, Z0
 	VPDPBUSD.BCST    132(AX), Z0, Z7
 	VPDPBUSD.BCST    136(AX), Z0, Z8
 	VPDPBUSD.BCST    140(AX), Z0, Z9
-	VPANDD           256(DI), Z5, Z0
+	VPANDD           256(R8), Z5, Z0
 	VPDPBUSD.BCST    144(AX), Z0, Z7
 	VPDPBUSD.BCST    148(AX), Z0, Z8
 	VPDPBUSD.BCST    152(AX), Z0, Z9
-	VPANDD           320(DI), Z5, Z0
+	VPANDD           320(R8), Z5, Z0
 	VPDPBUSD.BCST    156(AX), Z0, Z7
 	VPDPBUSD.BCST    160(AX), Z0, Z8
 	VPDPBUSD.BCST    164(AX), Z0, Z9
-	VPANDD           384(DI), Z5, Z0
+	VPANDD           384(R8), Z5, Z0
 	VPDPBUSD.BCST    168(AX), Z0, Z7
 	VPDPBUSD.BCST    172(AX), Z0, Z8
 	VPDPBUSD.BCST    176(AX), Z0, Z9
-	VPANDD           448(DI), Z5, Z0
+	VPANDD           448(R8), Z5, Z0
 	VPDPBUSD.BCST    180(AX), Z0, Z7
 	VPDPBUSD.BCST    184(AX), Z0, Z8
 	VPDPBUSD.BCST    188(AX), Z0, Z9
-	VPMOVZXBD        16(R8), Z0
+	VPMOVZXBD        16(R9), Z0
 	VPMULLD          Z0, Z7, Z7
 	VPADDD           Z7, Z10, Z10
 	VPMULLD          Z0, Z8, Z8
 	VPADDD           Z8, Z11, Z11
 	VPMULLD          Z0, Z9, Z9
 	VPADDD           Z9, Z12, Z12
-	ADDQ             $0x00000200, DI
-	ADDQ             $0x00000020, R8
+	ADDQ             $0x00000250, DI
+	ADDQ             $0x00000200, R8
+	ADDQ             $0x00000020, R9
 	ADDQ             $0x000000c0, AX
 	ADDQ             $0x00000180, CX
 	ADDQ             $0x00000004, DX
@@ -15278,50 +15369,50 @@ plain:
 	RET
 
 large4:
-	MOVWLZX (DX), R9
+	MOVWLZX (DX), R10
 
 next4:
-	TZCNTL        R9, R10
-	MOVL          R10, R11
-	ANDL          $0x00000008, R11
-	VMOVD         R11, X13
-	MOVL          R10, R11
-	ANDL          $0x00000007, R11
-	SHLL          $0x06, R11
-	ADDQ          DI, R11
-	VMOVDQU32     (R11), Z0
+	TZCNTL        R10, R11
+	MOVL          R11, R12
+	ANDL          $0x00000008, R12
+	VMOVD         R12, X13
+	MOVL          R11, R12
+	ANDL          $0x00000007, R12
+	SHLL          $0x06, R12
+	ADDQ          R8, R12
+	VMOVDQU32     (R12), Z0
 	VPSRLW        X13, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
-	IMUL3Q        $0x0000000c, R10, R10
-	ADDQ          CX, R10
-	VPDPWSSD.BCST (R10), Z0, Z7
-	VPDPWSSD.BCST 4(R10), Z0, Z8
-	VPDPWSSD.BCST 8(R10), Z0, Z9
-	BLSRL         R9, R9
+	IMUL3Q        $0x0000000c, R11, R11
+	ADDQ          CX, R11
+	VPDPWSSD.BCST (R11), Z0, Z7
+	VPDPWSSD.BCST 4(R11), Z0, Z8
+	VPDPWSSD.BCST 8(R11), Z0, Z9
+	BLSRL         R10, R10
 	JNZ           next4
 	JMP           back4
 
 large5:
-	MOVWLZX 2(DX), R9
+	MOVWLZX 2(DX), R10
 
 next5:
-	TZCNTL        R9, R10
-	MOVL          R10, R11
-	ANDL          $0x00000008, R11
-	VMOVD         R11, X13
-	MOVL          R10, R11
-	ANDL          $0x00000007, R11
-	SHLL          $0x06, R11
-	ADDQ          DI, R11
-	VMOVDQU32     (R11), Z0
+	TZCNTL        R10, R11
+	MOVL          R11, R12
+	ANDL          $0x00000008, R12
+	VMOVD         R12, X13
+	MOVL          R11, R12
+	ANDL          $0x00000007, R12
+	SHLL          $0x06, R12
+	ADDQ          R8, R12
+	VMOVDQU32     (R12), Z0
 	VPSRLW        X13, Z0, Z0
 	VPANDD.BCST   wordsf0<>+0(SB), Z0, Z0
-	IMUL3Q        $0x0000000c, R10, R10
-	ADDQ          CX, R10
-	VPDPWSSD.BCST 192(R10), Z0, Z7
-	VPDPWSSD.BCST 196(R10), Z0, Z8
-	VPDPWSSD.BCST 200(R10), Z0, Z9
-	BLSRL         R9, R9
+	IMUL3Q        $0x0000000c, R11, R11
+	ADDQ          CX, R11
+	VPDPWSSD.BCST 192(R11), Z0, Z7
+	VPDPWSSD.BCST 196(R11), Z0, Z8
+	VPDPWSSD.BCST 200(R11), Z0, Z9
+	BLSRL         R10, R10
 	JNZ           next5
 	JMP           back5
 
@@ -15339,12 +15430,13 @@ loop1:
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
 	VPXORD       Z4, Z4, Z4
-	MOVL         $0x0f0f0f0f, DI
-	VPBROADCASTD DI, Z5
-	MOVL         $0xf0f0f0f0, DI
-	VPBROADCASTD DI, Z6
-	MOVL         $0x3d800000, DI
-	VPBROADCASTD DI, Z7
+	MOVQ         BX, DI
+	MOVL         $0x0f0f0f0f, R8
+	VPBROADCASTD R8, Z5
+	MOVL         $0xf0f0f0f0, R8
+	VPBROADCASTD R8, Z6
+	MOVL         $0x3d800000, R8
+	VPBROADCASTD R8, Z7
 
 loop2:
 	VPXORD Z12, Z12, Z12
@@ -15352,8 +15444,8 @@ loop2:
 	VPXORD Z14, Z14, Z14
 	VPXORD Z15, Z15, Z15
 	MOVQ   $0x00000004, (SP)
-	LEAQ   (BX), DI
-	LEAQ   2048(BX), R8
+	LEAQ   (BX), R8
+	LEAQ   2048(BX), R9
 
 loop3:
 	VPXORD Z8, Z8, Z8
@@ -15364,55 +15456,63 @@ loop3:
 	JNE    large4
 
 back4:
-	VPANDD        (DI), Z5, Z0
-	PREFETCHT0    4736(DI)
+	VPANDD        (R8), Z5, Z0
+	PREFETCHT1    1184(DI)
+	PREFETCHT0    592(DI)
 	VPDPBUSD.BCST (AX), Z0, Z8
 	VPDPBUSD.BCST 4(AX), Z0, Z9
 	VPDPBUSD.BCST 8(AX), Z0, Z10
 	VPDPBUSD.BCST 12(AX), Z0, Z11
-	VPANDD        64(DI), Z5, Z0
-	PREFETCHT0    4800(DI)
+	VPANDD        64(R8), Z5, Z0
+	PREFETCHT1    1248(DI)
+	PREFETCHT0    656(DI)
 	VPDPBUSD.BCST 16(AX), Z0, Z8
 	VPDPBUSD.BCST 20(AX), Z0, Z9
 	VPDPBUSD.BCST 24(AX), Z0, Z10
 	VPDPBUSD.BCST 28(AX), Z0, Z11
-	VPANDD        128(DI), Z5, Z0
-	PREFETCHT0    4864(DI)
+	VPANDD        128(R8), Z5, Z0
+	PREFETCHT1    1312(DI)
+	PREFETCHT0    720(DI)
 	VPDPBUSD.BCST 32(AX), Z0, Z8
 	VPDPBUSD.BCST 36(AX), Z0, Z9
 	VPDPBUSD.BCST 40(AX), Z0, Z10
 	VPDPBUSD.BCST 44(AX), Z0, Z11
-	VPANDD        192(DI), Z5, Z0
-	PREFETCHT0    4928(DI)
+	VPANDD        192(R8), Z5, Z0
+	PREFETCHT1    1376(DI)
+	PREFETCHT0    784(DI)
 	VPDPBUSD.BCST 48(AX), Z0, Z8
 	VPDPBUSD.BCST 52(AX), Z0, Z9
 	VPDPBUSD.BCST 56(AX), Z0, Z10
 	VPDPBUSD.BCST 60(AX), Z0, Z11
-	VPANDD        256(DI), Z5, Z0
-	PREFETCHT0    4992(DI)
+	VPANDD        256(R8), Z5, Z0
+	PREFETCHT1    1440(DI)
+	PREFETCHT0    848(DI)
 	VPDPBUSD.BCST 64(AX), Z0, Z8
 	VPDPBUSD.BCST 68(AX), Z0, Z9
 	VPDPBUSD.BCST 72(AX), Z0, Z10
 	VPDPBUSD.BCST 76(AX), Z0, Z11
-	VPANDD        320(DI), Z5, Z0
-	PREFETCHT0    5056(DI)
+	VPANDD        320(R8), Z5, Z0
+	PREFETCHT1    1504(DI)
+	PREFETCHT0    912(DI)
 	VPDPBUSD.BCST 80(AX), Z0, Z8
 	VPDPBUSD.BCST 84(AX), Z0, Z9
 	VPDPBUSD.BCST 88(AX), Z0, Z10
 	VPDPBUSD.BCST 92(AX), Z0, Z11
-	VPANDD        384(DI), Z5, Z0
-	PREFETCHT0    5120(DI)
+	VPANDD        384(R8), Z5, Z0
+	PREFETCHT1    1568(DI)
+	PREFETCHT0    976(DI)
 	VPDPBUSD.BCST 96(AX), Z0, Z8
 	VPDPBUSD.BCST 100(AX), Z0, Z9
 	VPDPBUSD.BCST 104(AX), Z0, Z10
 	VPDPBUSD.BCST 108(AX), Z0, Z11
-	VPANDD        448(DI), Z5, Z0
-	PREFETCHT0    5184(DI)
+	VPANDD        448(R8), Z5, Z0
+	PREFETCHT1    1632(DI)
+	PREFETCHT0    1040(DI)
 	VPDPBUSD.BCST 112(AX), Z0, Z8
 	VPDPBUSD.BCST 116(AX), Z0, Z9
 	VPDPBUSD.BCST 120(AX), Z0, Z10
 	VPDPBUSD.BCST 124(AX), Z0, Z11
-	VPMOVZXBD     (R8), Z0
+	VPMOVZXBD     (R9), Z0
 	VPSLLD        $0x04, Z0, Z0
 	VPMULLD       Z0, Z8, Z8
 	VPADDD        Z8, Z12, Z12
@@ -15430,48 +15530,51 @@ back4:
 	JNE           large5
 
 back5:
-	VPANDD           (DI), Z6, Z0
-	PREFETCHT0       4736(R8)
+	VPANDD           (R8), Z6, Z0
+	PREFETCHT1       1696(DI)
+	PREFETCHT0       1104(DI)
 	VPDPBUSD.BCST    128(AX), Z0, Z8
 	VPDPBUSD.BCST    132(AX), Z0, Z9
 	VPDPBUSD.BCST    136(AX), Z0, Z10
 	VPDPBUSD.BCST    140(AX), Z0, Z11
-	VPANDD           64(DI), Z6, Z0
+	VPANDD           64(R8), Z6, Z0
+	PREFETCHT1       1760(DI)
+	PREFETCHT0       1168(DI)
 	VPDPBUSD.BCST    144(AX), Z0, Z8
 	VPDPBUSD.BCST    148(AX), Z0, Z9
 	VPDPBUSD.BCST    152(AX), Z0, Z10
 	VPDPBUSD.BCST    156(AX), Z0, Z11
-	VPANDD           128(DI), Z6, Z0
+	VPANDD           128(R8), Z6, Z0
 	VPDPBUSD.BCST    160(AX), Z0, Z8
 	VPDPBUSD.BCST    164(AX), Z0, Z9
 	VPDPBUSD.BCST    168(AX), Z0, Z10
 	VPDPBUSD.BCST    172(AX), Z0, Z11
-	VPANDD           192(DI), Z6, Z0
+	VPANDD           192(R8), Z6, Z0
 	VPDPBUSD.BCST    176(AX), Z0, Z8
 	VPDPBUSD.BCST    180(AX), Z0, Z9
 	VPDPBUSD.BCST    184(AX), Z0, Z10
 	VPDPBUSD.BCST    188(AX), Z0, Z11
-	VPANDD           256(DI), Z6, Z0
+	VPANDD           256(R8), Z6, Z0
 	VPDPBUSD.BCST    192(AX), Z0, Z8
 	VPDPBUSD.BCST    196(AX), Z0, Z9
 	VPDPBUSD.BCST    200(AX), Z0, Z10
 	VPDPBUSD.BCST    204(AX), Z0, Z11
-	VPANDD           320(DI), Z6, Z0
+	VPANDD           320(R8), Z6, Z0
 	VPDPBUSD.BCST    208(AX), Z0, Z8
 	VPDPBUSD.BCST    212(AX), Z0, Z9
 	VPDPBUSD.BCST    216(AX), Z0, Z10
 	VPDPBUSD.BCST    220(AX), Z0, Z11
-	VPANDD           384(DI), Z6, Z0
+	VPANDD           384(R8), Z6, Z0
 	VPDPBUSD.BCST    224(AX), Z0, Z8
 	VPDPBUSD.BCST    228(AX), Z0, Z9
 	VPDPBUSD.BCST    232(AX), Z0, Z10
 	VPDPBUSD.BCST    236(AX), Z0, Z11
-	VPANDD           448(DI), Z6, Z0
+	VPANDD           448(R8), Z6, Z0
 	VPDPBUSD.BCST    240(AX), Z0, Z8
 	VPDPBUSD.BCST    244(AX), Z0, Z9
 	VPDPBUSD.BCST    248(AX), Z0, Z10
 	VPDPBUSD.BCST    252(AX), Z0, Z11
-	VPMOVZXBD        16(R8), Z0
+	VPMOVZXBD        16(R9), Z0
 	VPMULLD          Z0, Z8, Z8
 	VPADDD           Z8, Z12, Z12
 	VPMULLD          Z0, Z9, Z9
@@ -15480,8 +15583,9 @@ back5:
 	VPADDD           Z10, Z14, Z14
 	VPMULLD          Z0, Z11, Z11
 	VPADDD           Z11, Z15, Z15
-	ADDQ             $0x00000200, DI
-	ADDQ             $0x00000020, R8
+	ADDQ             $0x00000250, DI
+	ADDQ             $0x00000200, R8
+	ADDQ             $0x00000020, R9
 	ADDQ             $0x00000100, AX
 	ADDQ             $0x00000200, CX
 	ADDQ             $0x00000004, DX
@@ -15579,52 +15683,52 @@ plain:
 	RET
 
 large4:
-	MOVWLZX (DX), R9
+	MOVWLZX (DX), R10
 
 next4:
-	TZCNTL        R9, R10
-	MOVL          R10, R11
-	ANDL          $0x00000008, R11
-	VMOVD         R11, X16
-	MOVL          R10, R11
-	ANDL          $0x00000007, R11
-	SHLL          $0x06, R11
-	ADDQ          DI, R11
-	VMOVDQU32     (R11), Z0
+	TZCNTL        R10, R11
+	MOVL          R11, R12
+	ANDL          $0x00000008, R12
+	VMOVD         R12, X16
+	MOVL          R11, R12
+	ANDL          $0x00000007, R12
+	SHLL          $0x06, R12
+	ADDQ          R8, R12
+	VMOVDQU32     (R12), Z0
 	VPSRLW        X16, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
-	IMUL3Q        $0x00000010, R10, R10
-	ADDQ          CX, R10
-	VPDPWSSD.BCST (R10), Z0, Z8
-	VPDPWSSD.BCST 4(R10), Z0, Z9
-	VPDPWSSD.BCST 8(R10), Z0, Z10
-	VPDPWSSD.BCST 12(R10), Z0, Z11
-	BLSRL         R9, R9
+	IMUL3Q        $0x00000010, R11, R11
+	ADDQ          CX, R11
+	VPDPWSSD.BCST (R11), Z0, Z8
+	VPDPWSSD.BCST 4(R11), Z0, Z9
+	VPDPWSSD.BCST 8(R11), Z0, Z10
+	VPDPWSSD.BCST 12(R11), Z0, Z11
+	BLSRL         R10, R10
 	JNZ           next4
 	JMP           back4
 
 large5:
-	MOVWLZX 2(DX), R9
+	MOVWLZX 2(DX), R10
 
 next5:
-	TZCNTL        R9, R10
-	MOVL          R10, R11
-	ANDL          $0x00000008, R11
-	VMOVD         R11, X16
-	MOVL          R10, R11
-	ANDL          $0x00000007, R11
-	SHLL          $0x06, R11
-	ADDQ          DI, R11
-	VMOVDQU32     (R11), Z0
+	TZCNTL        R10, R11
+	MOVL          R11, R12
+	ANDL          $0x00000008, R12
+	VMOVD         R12, X16
+	MOVL          R11, R12
+	ANDL          $0x00000007, R12
+	SHLL          $0x06, R12
+	ADDQ          R8, R12
+	VMOVDQU32     (R12), Z0
 	VPSRLW        X16, Z0, Z0
 	VPANDD.BCST   wordsf0<>+0(SB), Z0, Z0
-	IMUL3Q        $0x00000010, R10, R10
-	ADDQ          CX, R10
-	VPDPWSSD.BCST 256(R10), Z0, Z8
-	VPDPWSSD.BCST 260(R10), Z0, Z9
-	VPDPWSSD.BCST 264(R10), Z0, Z10
-	VPDPWSSD.BCST 268(R10), Z0, Z11
-	BLSRL         R9, R9
+	IMUL3Q        $0x00000010, R11, R11
+	ADDQ          CX, R11
+	VPDPWSSD.BCST 256(R11), Z0, Z8
+	VPDPWSSD.BCST 260(R11), Z0, Z9
+	VPDPWSSD.BCST 264(R11), Z0, Z10
+	VPDPWSSD.BCST 268(R11), Z0, Z11
+	BLSRL         R10, R10
 	JNZ           next5
 	JMP           back5
 
@@ -19487,17 +19591,18 @@ loop1:
 	MOVQ         tile+16(FP), BX
 	MOVQ         blocks+56(FP), SI
 	VPXORD       Z1, Z1, Z1
-	MOVL         $0x0f0f0f0f, DI
-	VPBROADCASTD DI, Z2
-	MOVL         $0x10101010, DI
-	VPBROADCASTD DI, Z3
+	MOVQ         BX, DI
+	MOVL         $0x0f0f0f0f, R8
+	VPBROADCASTD R8, Z2
+	MOVL         $0x10101010, R8
+	VPBROADCASTD R8, Z3
 
 loop2:
 	VPXORD Z5, Z5, Z5
 	MOVQ   $0x00000004, (SP)
-	LEAQ   (BX), DI
-	LEAQ   2048(BX), R8
-	LEAQ   2560(BX), R9
+	LEAQ   (BX), R8
+	LEAQ   2048(BX), R9
+	LEAQ   2560(BX), R10
 
 loop3:
 	VPXORD Z4, Z4, Z4
@@ -19505,47 +19610,47 @@ loop3:
 	JNE    large4
 
 back4:
-	VPANDD        (DI), Z2, Z0
-	VPSLLW        $0x04, (R8), Z6
+	VPANDD        (R8), Z2, Z0
+	VPSLLW        $0x04, (R9), Z6
 	VPTERNLOGD    $0xf8, Z3, Z6, Z0
-	PREFETCHT0    5760(DI)
+	PREFETCHT1    7200(DI)
 	VPDPBUSD.BCST (AX), Z0, Z4
-	VPANDD        64(DI), Z2, Z0
-	VPSLLW        $0x03, (R8), Z6
+	VPANDD        64(R8), Z2, Z0
+	VPSLLW        $0x03, (R9), Z6
 	VPTERNLOGD    $0xf8, Z3, Z6, Z0
-	PREFETCHT0    5824(DI)
+	PREFETCHT1    7264(DI)
 	VPDPBUSD.BCST 4(AX), Z0, Z4
-	VPANDD        128(DI), Z2, Z0
-	VPSLLW        $0x02, (R8), Z6
+	VPANDD        128(R8), Z2, Z0
+	VPSLLW        $0x02, (R9), Z6
 	VPTERNLOGD    $0xf8, Z3, Z6, Z0
-	PREFETCHT0    5888(DI)
+	PREFETCHT1    7328(DI)
 	VPDPBUSD.BCST 8(AX), Z0, Z4
-	VPANDD        192(DI), Z2, Z0
-	VPSLLW        $0x01, (R8), Z6
+	VPANDD        192(R8), Z2, Z0
+	VPSLLW        $0x01, (R9), Z6
 	VPTERNLOGD    $0xf8, Z3, Z6, Z0
-	PREFETCHT0    5952(DI)
+	PREFETCHT1    7392(DI)
 	VPDPBUSD.BCST 12(AX), Z0, Z4
-	VPANDD        256(DI), Z2, Z0
-	VMOVDQU32     (R8), Z6
+	VPANDD        256(R8), Z2, Z0
+	VMOVDQU32     (R9), Z6
 	VPTERNLOGD    $0xf8, Z3, Z6, Z0
-	PREFETCHT0    6016(DI)
+	PREFETCHT1    7456(DI)
 	VPDPBUSD.BCST 16(AX), Z0, Z4
-	VPANDD        320(DI), Z2, Z0
-	VPSRLW        $0x01, (R8), Z6
+	VPANDD        320(R8), Z2, Z0
+	VPSRLW        $0x01, (R9), Z6
 	VPTERNLOGD    $0xf8, Z3, Z6, Z0
-	PREFETCHT0    6080(DI)
+	PREFETCHT1    7520(DI)
 	VPDPBUSD.BCST 20(AX), Z0, Z4
-	VPANDD        384(DI), Z2, Z0
-	VPSRLW        $0x02, (R8), Z6
+	VPANDD        384(R8), Z2, Z0
+	VPSRLW        $0x02, (R9), Z6
 	VPTERNLOGD    $0xf8, Z3, Z6, Z0
-	PREFETCHT0    6144(DI)
+	PREFETCHT1    7584(DI)
 	VPDPBUSD.BCST 24(AX), Z0, Z4
-	VPANDD        448(DI), Z2, Z0
-	VPSRLW        $0x03, (R8), Z6
+	VPANDD        448(R8), Z2, Z0
+	VPSRLW        $0x03, (R9), Z6
 	VPTERNLOGD    $0xf8, Z3, Z6, Z0
-	PREFETCHT0    6208(DI)
+	PREFETCHT1    7648(DI)
 	VPDPBUSD.BCST 28(AX), Z0, Z4
-	VPMOVZXBD     (R9), Z0
+	VPMOVZXBD     (R10), Z0
 	VPMULLD       Z0, Z4, Z4
 	VPADDD        Z4, Z5, Z5
 	VPXORD        Z4, Z4, Z4
@@ -19553,55 +19658,57 @@ back4:
 	JNE           large5
 
 back5:
-	VPSRLW           $0x04, (DI), Z0
+	VPSRLW           $0x04, (R8), Z0
 	VPANDD           Z2, Z0, Z0
-	VPSLLW           $0x04, 64(R8), Z6
+	VPSLLW           $0x04, 64(R9), Z6
 	VPTERNLOGD       $0xf8, Z3, Z6, Z0
-	PREFETCHT0       5760(R8)
+	PREFETCHT1       7712(DI)
 	VPDPBUSD.BCST    32(AX), Z0, Z4
-	VPSRLW           $0x04, 64(DI), Z0
+	VPSRLW           $0x04, 64(R8), Z0
 	VPANDD           Z2, Z0, Z0
-	VPSLLW           $0x03, 64(R8), Z6
+	VPSLLW           $0x03, 64(R9), Z6
 	VPTERNLOGD       $0xf8, Z3, Z6, Z0
-	PREFETCHT0       5824(R8)
+	PREFETCHT1       7776(DI)
 	VPDPBUSD.BCST    36(AX), Z0, Z4
-	VPSRLW           $0x04, 128(DI), Z0
+	VPSRLW           $0x04, 128(R8), Z0
 	VPANDD           Z2, Z0, Z0
-	VPSLLW           $0x02, 64(R8), Z6
+	VPSLLW           $0x02, 64(R9), Z6
 	VPTERNLOGD       $0xf8, Z3, Z6, Z0
-	PREFETCHT0       5760(R9)
+	PREFETCHT1       7840(DI)
 	VPDPBUSD.BCST    40(AX), Z0, Z4
-	VPSRLW           $0x04, 192(DI), Z0
+	VPSRLW           $0x04, 192(R8), Z0
 	VPANDD           Z2, Z0, Z0
-	VPSLLW           $0x01, 64(R8), Z6
+	VPSLLW           $0x01, 64(R9), Z6
 	VPTERNLOGD       $0xf8, Z3, Z6, Z0
+	PREFETCHT1       7904(DI)
 	VPDPBUSD.BCST    44(AX), Z0, Z4
-	VPSRLW           $0x04, 256(DI), Z0
+	VPSRLW           $0x04, 256(R8), Z0
 	VPANDD           Z2, Z0, Z0
-	VMOVDQU32        64(R8), Z6
+	VMOVDQU32        64(R9), Z6
 	VPTERNLOGD       $0xf8, Z3, Z6, Z0
 	VPDPBUSD.BCST    48(AX), Z0, Z4
-	VPSRLW           $0x04, 320(DI), Z0
+	VPSRLW           $0x04, 320(R8), Z0
 	VPANDD           Z2, Z0, Z0
-	VPSRLW           $0x01, 64(R8), Z6
+	VPSRLW           $0x01, 64(R9), Z6
 	VPTERNLOGD       $0xf8, Z3, Z6, Z0
 	VPDPBUSD.BCST    52(AX), Z0, Z4
-	VPSRLW           $0x04, 384(DI), Z0
+	VPSRLW           $0x04, 384(R8), Z0
 	VPANDD           Z2, Z0, Z0
-	VPSRLW           $0x02, 64(R8), Z6
+	VPSRLW           $0x02, 64(R9), Z6
 	VPTERNLOGD       $0xf8, Z3, Z6, Z0
 	VPDPBUSD.BCST    56(AX), Z0, Z4
-	VPSRLW           $0x04, 448(DI), Z0
+	VPSRLW           $0x04, 448(R8), Z0
 	VPANDD           Z2, Z0, Z0
-	VPSRLW           $0x03, 64(R8), Z6
+	VPSRLW           $0x03, 64(R9), Z6
 	VPTERNLOGD       $0xf8, Z3, Z6, Z0
 	VPDPBUSD.BCST    60(AX), Z0, Z4
-	VPMOVZXBD        16(R9), Z0
+	VPMOVZXBD        16(R10), Z0
 	VPMULLD          Z0, Z4, Z4
 	VPADDD           Z4, Z5, Z5
-	ADDQ             $0x00000200, DI
-	ADDQ             $0x00000080, R8
-	ADDQ             $0x00000020, R9
+	ADDQ             $0x000002d0, DI
+	ADDQ             $0x00000200, R8
+	ADDQ             $0x00000080, R9
+	ADDQ             $0x00000020, R10
 	ADDQ             $0x00000040, AX
 	ADDQ             $0x00000080, CX
 	ADDQ             $0x00000004, DX
@@ -19653,63 +19760,63 @@ plain:
 	RET
 
 large4:
-	MOVWLZX (DX), R10
+	MOVWLZX (DX), R11
 
 next4:
-	TZCNTL        R10, R11
-	MOVL          R11, R12
-	ANDL          $0x00000008, R12
-	VMOVD         R12, X6
-	MOVL          R11, R12
-	ANDL          $0x00000007, R12
-	SHLL          $0x06, R12
-	ADDQ          DI, R12
-	VMOVDQU32     (R12), Z0
+	TZCNTL        R11, R12
+	MOVL          R12, R13
+	ANDL          $0x00000008, R13
+	VMOVD         R13, X6
+	MOVL          R12, R13
+	ANDL          $0x00000007, R13
+	SHLL          $0x06, R13
+	ADDQ          R8, R13
+	VMOVDQU32     (R13), Z0
 	VPSRLW        X6, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
-	MOVL          R11, R12
-	ANDL          $0x0000000f, R12
-	VMOVD         R12, X6
-	VMOVDQU32     (R8), Z7
+	MOVL          R12, R13
+	ANDL          $0x0000000f, R13
+	VMOVD         R13, X6
+	VMOVDQU32     (R9), Z7
 	VPSRLW        X6, Z7, Z7
 	VPANDD.BCST   words01<>+0(SB), Z7, Z7
 	VPSLLW        $0x04, Z7, Z7
 	VPORD         Z7, Z0, Z0
-	IMUL3Q        $0x00000004, R11, R11
-	ADDQ          CX, R11
-	VPDPWSSD.BCST (R11), Z0, Z4
-	BLSRL         R10, R10
+	IMUL3Q        $0x00000004, R12, R12
+	ADDQ          CX, R12
+	VPDPWSSD.BCST (R12), Z0, Z4
+	BLSRL         R11, R11
 	JNZ           next4
 	JMP           back4
 
 large5:
-	MOVWLZX 2(DX), R10
+	MOVWLZX 2(DX), R11
 
 next5:
-	TZCNTL        R10, R11
-	MOVL          R11, R12
-	ANDL          $0x00000008, R12
-	ADDL          $0x04, R12
-	VMOVD         R12, X6
-	MOVL          R11, R12
-	ANDL          $0x00000007, R12
-	SHLL          $0x06, R12
-	ADDQ          DI, R12
-	VMOVDQU32     (R12), Z0
+	TZCNTL        R11, R12
+	MOVL          R12, R13
+	ANDL          $0x00000008, R13
+	ADDL          $0x04, R13
+	VMOVD         R13, X6
+	MOVL          R12, R13
+	ANDL          $0x00000007, R13
+	SHLL          $0x06, R13
+	ADDQ          R8, R13
+	VMOVDQU32     (R13), Z0
 	VPSRLW        X6, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
-	MOVL          R11, R12
-	ANDL          $0x0000000f, R12
-	VMOVD         R12, X6
-	VMOVDQU32     64(R8), Z7
+	MOVL          R12, R13
+	ANDL          $0x0000000f, R13
+	VMOVD         R13, X6
+	VMOVDQU32     64(R9), Z7
 	VPSRLW        X6, Z7, Z7
 	VPANDD.BCST   words01<>+0(SB), Z7, Z7
 	VPSLLW        $0x04, Z7, Z7
 	VPORD         Z7, Z0, Z0
-	IMUL3Q        $0x00000004, R11, R11
-	ADDQ          CX, R11
-	VPDPWSSD.BCST 64(R11), Z0, Z4
-	BLSRL         R10, R10
+	IMUL3Q        $0x00000004, R12, R12
+	ADDQ          CX, R12
+	VPDPWSSD.BCST 64(R12), Z0, Z4
+	BLSRL         R11, R11
 	JNZ           next5
 	JMP           back5
 
@@ -19725,18 +19832,19 @@ loop1:
 	MOVQ         blocks+56(FP), SI
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
-	MOVL         $0x0f0f0f0f, DI
-	VPBROADCASTD DI, Z3
-	MOVL         $0x10101010, DI
-	VPBROADCASTD DI, Z4
+	MOVQ         BX, DI
+	MOVL         $0x0f0f0f0f, R8
+	VPBROADCASTD R8, Z3
+	MOVL         $0x10101010, R8
+	VPBROADCASTD R8, Z4
 
 loop2:
 	VPXORD Z7, Z7, Z7
 	VPXORD Z8, Z8, Z8
 	MOVQ   $0x00000004, (SP)
-	LEAQ   (BX), DI
-	LEAQ   2048(BX), R8
-	LEAQ   2560(BX), R9
+	LEAQ   (BX), R8
+	LEAQ   2048(BX), R9
+	LEAQ   2560(BX), R10
 
 loop3:
 	VPXORD Z5, Z5, Z5
@@ -19745,55 +19853,55 @@ loop3:
 	JNE    large4
 
 back4:
-	VPANDD        (DI), Z3, Z0
-	VPSLLW        $0x04, (R8), Z9
+	VPANDD        (R8), Z3, Z0
+	VPSLLW        $0x04, (R9), Z9
 	VPTERNLOGD    $0xf8, Z4, Z9, Z0
-	PREFETCHT0    5760(DI)
+	PREFETCHT1    7200(DI)
 	VPDPBUSD.BCST (AX), Z0, Z5
 	VPDPBUSD.BCST 4(AX), Z0, Z6
-	VPANDD        64(DI), Z3, Z0
-	VPSLLW        $0x03, (R8), Z9
+	VPANDD        64(R8), Z3, Z0
+	VPSLLW        $0x03, (R9), Z9
 	VPTERNLOGD    $0xf8, Z4, Z9, Z0
-	PREFETCHT0    5824(DI)
+	PREFETCHT1    7264(DI)
 	VPDPBUSD.BCST 8(AX), Z0, Z5
 	VPDPBUSD.BCST 12(AX), Z0, Z6
-	VPANDD        128(DI), Z3, Z0
-	VPSLLW        $0x02, (R8), Z9
+	VPANDD        128(R8), Z3, Z0
+	VPSLLW        $0x02, (R9), Z9
 	VPTERNLOGD    $0xf8, Z4, Z9, Z0
-	PREFETCHT0    5888(DI)
+	PREFETCHT1    7328(DI)
 	VPDPBUSD.BCST 16(AX), Z0, Z5
 	VPDPBUSD.BCST 20(AX), Z0, Z6
-	VPANDD        192(DI), Z3, Z0
-	VPSLLW        $0x01, (R8), Z9
+	VPANDD        192(R8), Z3, Z0
+	VPSLLW        $0x01, (R9), Z9
 	VPTERNLOGD    $0xf8, Z4, Z9, Z0
-	PREFETCHT0    5952(DI)
+	PREFETCHT1    7392(DI)
 	VPDPBUSD.BCST 24(AX), Z0, Z5
 	VPDPBUSD.BCST 28(AX), Z0, Z6
-	VPANDD        256(DI), Z3, Z0
-	VMOVDQU32     (R8), Z9
+	VPANDD        256(R8), Z3, Z0
+	VMOVDQU32     (R9), Z9
 	VPTERNLOGD    $0xf8, Z4, Z9, Z0
-	PREFETCHT0    6016(DI)
+	PREFETCHT1    7456(DI)
 	VPDPBUSD.BCST 32(AX), Z0, Z5
 	VPDPBUSD.BCST 36(AX), Z0, Z6
-	VPANDD        320(DI), Z3, Z0
-	VPSRLW        $0x01, (R8), Z9
+	VPANDD        320(R8), Z3, Z0
+	VPSRLW        $0x01, (R9), Z9
 	VPTERNLOGD    $0xf8, Z4, Z9, Z0
-	PREFETCHT0    6080(DI)
+	PREFETCHT1    7520(DI)
 	VPDPBUSD.BCST 40(AX), Z0, Z5
 	VPDPBUSD.BCST 44(AX), Z0, Z6
-	VPANDD        384(DI), Z3, Z0
-	VPSRLW        $0x02, (R8), Z9
+	VPANDD        384(R8), Z3, Z0
+	VPSRLW        $0x02, (R9), Z9
 	VPTERNLOGD    $0xf8, Z4, Z9, Z0
-	PREFETCHT0    6144(DI)
+	PREFETCHT1    7584(DI)
 	VPDPBUSD.BCST 48(AX), Z0, Z5
 	VPDPBUSD.BCST 52(AX), Z0, Z6
-	VPANDD        448(DI), Z3, Z0
-	VPSRLW        $0x03, (R8), Z9
+	VPANDD        448(R8), Z3, Z0
+	VPSRLW        $0x03, (R9), Z9
 	VPTERNLOGD    $0xf8, Z4, Z9, Z0
-	PREFETCHT0    6208(DI)
+	PREFETCHT1    7648(DI)
 	VPDPBUSD.BCST 56(AX), Z0, Z5
 	VPDPBUSD.BCST 60(AX), Z0, Z6
-	VPMOVZXBD     (R9), Z0
+	VPMOVZXBD     (R10), Z0
 	VPMULLD       Z0, Z5, Z5
 	VPADDD        Z5, Z7, Z7
 	VPMULLD       Z0, Z6, Z6
@@ -19804,65 +19912,67 @@ back4:
 	JNE           large5
 
 back5:
-	VPSRLW           $0x04, (DI), Z0
+	VPSRLW           $0x04, (R8), Z0
 	VPANDD           Z3, Z0, Z0
-	VPSLLW           $0x04, 64(R8), Z9
+	VPSLLW           $0x04, 64(R9), Z9
 	VPTERNLOGD       $0xf8, Z4, Z9, Z0
-	PREFETCHT0       5760(R8)
+	PREFETCHT1       7712(DI)
 	VPDPBUSD.BCST    64(AX), Z0, Z5
 	VPDPBUSD.BCST    68(AX), Z0, Z6
-	VPSRLW           $0x04, 64(DI), Z0
+	VPSRLW           $0x04, 64(R8), Z0
 	VPANDD           Z3, Z0, Z0
-	VPSLLW           $0x03, 64(R8), Z9
+	VPSLLW           $0x03, 64(R9), Z9
 	VPTERNLOGD       $0xf8, Z4, Z9, Z0
-	PREFETCHT0       5824(R8)
+	PREFETCHT1       7776(DI)
 	VPDPBUSD.BCST    72(AX), Z0, Z5
 	VPDPBUSD.BCST    76(AX), Z0, Z6
-	VPSRLW           $0x04, 128(DI), Z0
+	VPSRLW           $0x04, 128(R8), Z0
 	VPANDD           Z3, Z0, Z0
-	VPSLLW           $0x02, 64(R8), Z9
+	VPSLLW           $0x02, 64(R9), Z9
 	VPTERNLOGD       $0xf8, Z4, Z9, Z0
-	PREFETCHT0       5760(R9)
+	PREFETCHT1       7840(DI)
 	VPDPBUSD.BCST    80(AX), Z0, Z5
 	VPDPBUSD.BCST    84(AX), Z0, Z6
-	VPSRLW           $0x04, 192(DI), Z0
+	VPSRLW           $0x04, 192(R8), Z0
 	VPANDD           Z3, Z0, Z0
-	VPSLLW           $0x01, 64(R8), Z9
+	VPSLLW           $0x01, 64(R9), Z9
 	VPTERNLOGD       $0xf8, Z4, Z9, Z0
+	PREFETCHT1       7904(DI)
 	VPDPBUSD.BCST    88(AX), Z0, Z5
 	VPDPBUSD.BCST    92(AX), Z0, Z6
-	VPSRLW           $0x04, 256(DI), Z0
+	VPSRLW           $0x04, 256(R8), Z0
 	VPANDD           Z3, Z0, Z0
-	VMOVDQU32        64(R8), Z9
+	VMOVDQU32        64(R9), Z9
 	VPTERNLOGD       $0xf8, Z4, Z9, Z0
 	VPDPBUSD.BCST    96(AX), Z0, Z5
 	VPDPBUSD.BCST    100(AX), Z0, Z6
-	VPSRLW           $0x04, 320(DI), Z0
+	VPSRLW           $0x04, 320(R8), Z0
 	VPANDD           Z3, Z0, Z0
-	VPSRLW           $0x01, 64(R8), Z9
+	VPSRLW           $0x01, 64(R9), Z9
 	VPTERNLOGD       $0xf8, Z4, Z9, Z0
 	VPDPBUSD.BCST    104(AX), Z0, Z5
 	VPDPBUSD.BCST    108(AX), Z0, Z6
-	VPSRLW           $0x04, 384(DI), Z0
+	VPSRLW           $0x04, 384(R8), Z0
 	VPANDD           Z3, Z0, Z0
-	VPSRLW           $0x02, 64(R8), Z9
+	VPSRLW           $0x02, 64(R9), Z9
 	VPTERNLOGD       $0xf8, Z4, Z9, Z0
 	VPDPBUSD.BCST    112(AX), Z0, Z5
 	VPDPBUSD.BCST    116(AX), Z0, Z6
-	VPSRLW           $0x04, 448(DI), Z0
+	VPSRLW           $0x04, 448(R8), Z0
 	VPANDD           Z3, Z0, Z0
-	VPSRLW           $0x03, 64(R8), Z9
+	VPSRLW           $0x03, 64(R9), Z9
 	VPTERNLOGD       $0xf8, Z4, Z9, Z0
 	VPDPBUSD.BCST    120(AX), Z0, Z5
 	VPDPBUSD.BCST    124(AX), Z0, Z6
-	VPMOVZXBD        16(R9), Z0
+	VPMOVZXBD        16(R10), Z0
 	VPMULLD          Z0, Z5, Z5
 	VPADDD           Z5, Z7, Z7
 	VPMULLD          Z0, Z6, Z6
 	VPADDD           Z6, Z8, Z8
-	ADDQ             $0x00000200, DI
-	ADDQ             $0x00000080, R8
-	ADDQ             $0x00000020, R9
+	ADDQ             $0x000002d0, DI
+	ADDQ             $0x00000200, R8
+	ADDQ             $0x00000080, R9
+	ADDQ             $0x00000020, R10
 	ADDQ             $0x00000080, AX
 	ADDQ             $0x00000100, CX
 	ADDQ             $0x00000004, DX
@@ -19929,65 +20039,65 @@ plain:
 	RET
 
 large4:
-	MOVWLZX (DX), R10
+	MOVWLZX (DX), R11
 
 next4:
-	TZCNTL        R10, R11
-	MOVL          R11, R12
-	ANDL          $0x00000008, R12
-	VMOVD         R12, X9
-	MOVL          R11, R12
-	ANDL          $0x00000007, R12
-	SHLL          $0x06, R12
-	ADDQ          DI, R12
-	VMOVDQU32     (R12), Z0
+	TZCNTL        R11, R12
+	MOVL          R12, R13
+	ANDL          $0x00000008, R13
+	VMOVD         R13, X9
+	MOVL          R12, R13
+	ANDL          $0x00000007, R13
+	SHLL          $0x06, R13
+	ADDQ          R8, R13
+	VMOVDQU32     (R13), Z0
 	VPSRLW        X9, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
-	MOVL          R11, R12
-	ANDL          $0x0000000f, R12
-	VMOVD         R12, X9
-	VMOVDQU32     (R8), Z10
+	MOVL          R12, R13
+	ANDL          $0x0000000f, R13
+	VMOVD         R13, X9
+	VMOVDQU32     (R9), Z10
 	VPSRLW        X9, Z10, Z10
 	VPANDD.BCST   words01<>+0(SB), Z10, Z10
 	VPSLLW        $0x04, Z10, Z10
 	VPORD         Z10, Z0, Z0
-	IMUL3Q        $0x00000008, R11, R11
-	ADDQ          CX, R11
-	VPDPWSSD.BCST (R11), Z0, Z5
-	VPDPWSSD.BCST 4(R11), Z0, Z6
-	BLSRL         R10, R10
+	IMUL3Q        $0x00000008, R12, R12
+	ADDQ          CX, R12
+	VPDPWSSD.BCST (R12), Z0, Z5
+	VPDPWSSD.BCST 4(R12), Z0, Z6
+	BLSRL         R11, R11
 	JNZ           next4
 	JMP           back4
 
 large5:
-	MOVWLZX 2(DX), R10
+	MOVWLZX 2(DX), R11
 
 next5:
-	TZCNTL        R10, R11
-	MOVL          R11, R12
-	ANDL          $0x00000008, R12
-	ADDL          $0x04, R12
-	VMOVD         R12, X9
-	MOVL          R11, R12
-	ANDL          $0x00000007, R12
-	SHLL          $0x06, R12
-	ADDQ          DI, R12
-	VMOVDQU32     (R12), Z0
+	TZCNTL        R11, R12
+	MOVL          R12, R13
+	ANDL          $0x00000008, R13
+	ADDL          $0x04, R13
+	VMOVD         R13, X9
+	MOVL          R12, R13
+	ANDL          $0x00000007, R13
+	SHLL          $0x06, R13
+	ADDQ          R8, R13
+	VMOVDQU32     (R13), Z0
 	VPSRLW        X9, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
-	MOVL          R11, R12
-	ANDL          $0x0000000f, R12
-	VMOVD         R12, X9
-	VMOVDQU32     64(R8), Z10
+	MOVL          R12, R13
+	ANDL          $0x0000000f, R13
+	VMOVD         R13, X9
+	VMOVDQU32     64(R9), Z10
 	VPSRLW        X9, Z10, Z10
 	VPANDD.BCST   words01<>+0(SB), Z10, Z10
 	VPSLLW        $0x04, Z10, Z10
 	VPORD         Z10, Z0, Z0
-	IMUL3Q        $0x00000008, R11, R11
-	ADDQ          CX, R11
-	VPDPWSSD.BCST 128(R11), Z0, Z5
-	VPDPWSSD.BCST 132(R11), Z0, Z6
-	BLSRL         R10, R10
+	IMUL3Q        $0x00000008, R12, R12
+	ADDQ          CX, R12
+	VPDPWSSD.BCST 128(R12), Z0, Z5
+	VPDPWSSD.BCST 132(R12), Z0, Z6
+	BLSRL         R11, R11
 	JNZ           next5
 	JMP           back5
 
@@ -20004,19 +20114,20 @@ loop1:
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
-	MOVL         $0x0f0f0f0f, DI
-	VPBROADCASTD DI, Z4
-	MOVL         $0x10101010, DI
-	VPBROADCASTD DI, Z5
+	MOVQ         BX, DI
+	MOVL         $0x0f0f0f0f, R8
+	VPBROADCASTD R8, Z4
+	MOVL         $0x10101010, R8
+	VPBROADCASTD R8, Z5
 
 loop2:
 	VPXORD Z9, Z9, Z9
 	VPXORD Z10, Z10, Z10
 	VPXORD Z11, Z11, Z11
 	MOVQ   $0x00000004, (SP)
-	LEAQ   (BX), DI
-	LEAQ   2048(BX), R8
-	LEAQ   2560(BX), R9
+	LEAQ   (BX), R8
+	LEAQ   2048(BX), R9
+	LEAQ   2560(BX), R10
 
 loop3:
 	VPXORD Z6, Z6, Z6
@@ -20026,63 +20137,71 @@ loop3:
 	JNE    large4
 
 back4:
-	VPANDD        (DI), Z4, Z0
-	VPSLLW        $0x04, (R8), Z12
+	VPANDD        (R8), Z4, Z0
+	VPSLLW        $0x04, (R9), Z12
 	VPTERNLOGD    $0xf8, Z5, Z12, Z0
-	PREFETCHT0    5760(DI)
+	PREFETCHT1    7200(DI)
+	PREFETCHT0    2880(DI)
 	VPDPBUSD.BCST (AX), Z0, Z6
 	VPDPBUSD.BCST 4(AX), Z0, Z7
 	VPDPBUSD.BCST 8(AX), Z0, Z8
-	VPANDD        64(DI), Z4, Z0
-	VPSLLW        $0x03, (R8), Z12
+	VPANDD        64(R8), Z4, Z0
+	VPSLLW        $0x03, (R9), Z12
 	VPTERNLOGD    $0xf8, Z5, Z12, Z0
-	PREFETCHT0    5824(DI)
+	PREFETCHT1    7264(DI)
+	PREFETCHT0    2944(DI)
 	VPDPBUSD.BCST 12(AX), Z0, Z6
 	VPDPBUSD.BCST 16(AX), Z0, Z7
 	VPDPBUSD.BCST 20(AX), Z0, Z8
-	VPANDD        128(DI), Z4, Z0
-	VPSLLW        $0x02, (R8), Z12
+	VPANDD        128(R8), Z4, Z0
+	VPSLLW        $0x02, (R9), Z12
 	VPTERNLOGD    $0xf8, Z5, Z12, Z0
-	PREFETCHT0    5888(DI)
+	PREFETCHT1    7328(DI)
+	PREFETCHT0    3008(DI)
 	VPDPBUSD.BCST 24(AX), Z0, Z6
 	VPDPBUSD.BCST 28(AX), Z0, Z7
 	VPDPBUSD.BCST 32(AX), Z0, Z8
-	VPANDD        192(DI), Z4, Z0
-	VPSLLW        $0x01, (R8), Z12
+	VPANDD        192(R8), Z4, Z0
+	VPSLLW        $0x01, (R9), Z12
 	VPTERNLOGD    $0xf8, Z5, Z12, Z0
-	PREFETCHT0    5952(DI)
+	PREFETCHT1    7392(DI)
+	PREFETCHT0    3072(DI)
 	VPDPBUSD.BCST 36(AX), Z0, Z6
 	VPDPBUSD.BCST 40(AX), Z0, Z7
 	VPDPBUSD.BCST 44(AX), Z0, Z8
-	VPANDD        256(DI), Z4, Z0
-	VMOVDQU32     (R8), Z12
+	VPANDD        256(R8), Z4, Z0
+	VMOVDQU32     (R9), Z12
 	VPTERNLOGD    $0xf8, Z5, Z12, Z0
-	PREFETCHT0    6016(DI)
+	PREFETCHT1    7456(DI)
+	PREFETCHT0    3136(DI)
 	VPDPBUSD.BCST 48(AX), Z0, Z6
 	VPDPBUSD.BCST 52(AX), Z0, Z7
 	VPDPBUSD.BCST 56(AX), Z0, Z8
-	VPANDD        320(DI), Z4, Z0
-	VPSRLW        $0x01, (R8), Z12
+	VPANDD        320(R8), Z4, Z0
+	VPSRLW        $0x01, (R9), Z12
 	VPTERNLOGD    $0xf8, Z5, Z12, Z0
-	PREFETCHT0    6080(DI)
+	PREFETCHT1    7520(DI)
+	PREFETCHT0    3200(DI)
 	VPDPBUSD.BCST 60(AX), Z0, Z6
 	VPDPBUSD.BCST 64(AX), Z0, Z7
 	VPDPBUSD.BCST 68(AX), Z0, Z8
-	VPANDD        384(DI), Z4, Z0
-	VPSRLW        $0x02, (R8), Z12
+	VPANDD        384(R8), Z4, Z0
+	VPSRLW        $0x02, (R9), Z12
 	VPTERNLOGD    $0xf8, Z5, Z12, Z0
-	PREFETCHT0    6144(DI)
+	PREFETCHT1    7584(DI)
+	PREFETCHT0    3264(DI)
 	VPDPBUSD.BCST 72(AX), Z0, Z6
 	VPDPBUSD.BCST 76(AX), Z0, Z7
 	VPDPBUSD.BCST 80(AX), Z0, Z8
-	VPANDD        448(DI), Z4, Z0
-	VPSRLW        $0x03, (R8), Z12
+	VPANDD        448(R8), Z4, Z0
+	VPSRLW        $0x03, (R9), Z12
 	VPTERNLOGD    $0xf8, Z5, Z12, Z0
-	PREFETCHT0    6208(DI)
+	PREFETCHT1    7648(DI)
+	PREFETCHT0    3328(DI)
 	VPDPBUSD.BCST 84(AX), Z0, Z6
 	VPDPBUSD.BCST 88(AX), Z0, Z7
 	VPDPBUSD.BCST 92(AX), Z0, Z8
-	VPMOVZXBD     (R9), Z0
+	VPMOVZXBD     (R10), Z0
 	VPMULLD       Z0, Z6, Z6
 	VPADDD        Z6, Z9, Z9
 	VPMULLD       Z0, Z7, Z7
@@ -20096,75 +20215,81 @@ back4:
 	JNE           large5
 
 back5:
-	VPSRLW           $0x04, (DI), Z0
+	VPSRLW           $0x04, (R8), Z0
 	VPANDD           Z4, Z0, Z0
-	VPSLLW           $0x04, 64(R8), Z12
+	VPSLLW           $0x04, 64(R9), Z12
 	VPTERNLOGD       $0xf8, Z5, Z12, Z0
-	PREFETCHT0       5760(R8)
+	PREFETCHT1       7712(DI)
+	PREFETCHT0       3392(DI)
 	VPDPBUSD.BCST    96(AX), Z0, Z6
 	VPDPBUSD.BCST    100(AX), Z0, Z7
 	VPDPBUSD.BCST    104(AX), Z0, Z8
-	VPSRLW           $0x04, 64(DI), Z0
+	VPSRLW           $0x04, 64(R8), Z0
 	VPANDD           Z4, Z0, Z0
-	VPSLLW           $0x03, 64(R8), Z12
+	VPSLLW           $0x03, 64(R9), Z12
 	VPTERNLOGD       $0xf8, Z5, Z12, Z0
-	PREFETCHT0       5824(R8)
+	PREFETCHT1       7776(DI)
+	PREFETCHT0       3456(DI)
 	VPDPBUSD.BCST    108(AX), Z0, Z6
 	VPDPBUSD.BCST    112(AX), Z0, Z7
 	VPDPBUSD.BCST    116(AX), Z0, Z8
-	VPSRLW           $0x04, 128(DI), Z0
+	VPSRLW           $0x04, 128(R8), Z0
 	VPANDD           Z4, Z0, Z0
-	VPSLLW           $0x02, 64(R8), Z12
+	VPSLLW           $0x02, 64(R9), Z12
 	VPTERNLOGD       $0xf8, Z5, Z12, Z0
-	PREFETCHT0       5760(R9)
+	PREFETCHT1       7840(DI)
+	PREFETCHT0       3520(DI)
 	VPDPBUSD.BCST    120(AX), Z0, Z6
 	VPDPBUSD.BCST    124(AX), Z0, Z7
 	VPDPBUSD.BCST    128(AX), Z0, Z8
-	VPSRLW           $0x04, 192(DI), Z0
+	VPSRLW           $0x04, 192(R8), Z0
 	VPANDD           Z4, Z0, Z0
-	VPSLLW           $0x01, 64(R8), Z12
+	VPSLLW           $0x01, 64(R9), Z12
 	VPTERNLOGD       $0xf8, Z5, Z12, Z0
+	PREFETCHT1       7904(DI)
+	PREFETCHT0       3584(DI)
 	VPDPBUSD.BCST    132(AX), Z0, Z6
 	VPDPBUSD.BCST    136(AX), Z0, Z7
 	VPDPBUSD.BCST    140(AX), Z0, Z8
-	VPSRLW           $0x04, 256(DI), Z0
+	VPSRLW           $0x04, 256(R8), Z0
 	VPANDD           Z4, Z0, Z0
-	VMOVDQU32        64(R8), Z12
+	VMOVDQU32        64(R9), Z12
 	VPTERNLOGD       $0xf8, Z5, Z12, Z0
 	VPDPBUSD.BCST    144(AX), Z0, Z6
 	VPDPBUSD.BCST    148(AX), Z0, Z7
 	VPDPBUSD.BCST    152(AX), Z0, Z8
-	VPSRLW           $0x04, 320(DI), Z0
+	VPSRLW           $0x04, 320(R8), Z0
 	VPANDD           Z4, Z0, Z0
-	VPSRLW           $0x01, 64(R8), Z12
+	VPSRLW           $0x01, 64(R9), Z12
 	VPTERNLOGD       $0xf8, Z5, Z12, Z0
 	VPDPBUSD.BCST    156(AX), Z0, Z6
 	VPDPBUSD.BCST    160(AX), Z0, Z7
 	VPDPBUSD.BCST    164(AX), Z0, Z8
-	VPSRLW           $0x04, 384(DI), Z0
+	VPSRLW           $0x04, 384(R8), Z0
 	VPANDD           Z4, Z0, Z0
-	VPSRLW           $0x02, 64(R8), Z12
+	VPSRLW           $0x02, 64(R9), Z12
 	VPTERNLOGD       $0xf8, Z5, Z12, Z0
 	VPDPBUSD.BCST    168(AX), Z0, Z6
 	VPDPBUSD.BCST    172(AX), Z0, Z7
 	VPDPBUSD.BCST    176(AX), Z0, Z8
-	VPSRLW           $0x04, 448(DI), Z0
+	VPSRLW           $0x04, 448(R8), Z0
 	VPANDD           Z4, Z0, Z0
-	VPSRLW           $0x03, 64(R8), Z12
+	VPSRLW           $0x03, 64(R9), Z12
 	VPTERNLOGD       $0xf8, Z5, Z12, Z0
 	VPDPBUSD.BCST    180(AX), Z0, Z6
 	VPDPBUSD.BCST    184(AX), Z0, Z7
 	VPDPBUSD.BCST    188(AX), Z0, Z8
-	VPMOVZXBD        16(R9), Z0
+	VPMOVZXBD        16(R10), Z0
 	VPMULLD          Z0, Z6, Z6
 	VPADDD           Z6, Z9, Z9
 	VPMULLD          Z0, Z7, Z7
 	VPADDD           Z7, Z10, Z10
 	VPMULLD          Z0, Z8, Z8
 	VPADDD           Z8, Z11, Z11
-	ADDQ             $0x00000200, DI
-	ADDQ             $0x00000080, R8
-	ADDQ             $0x00000020, R9
+	ADDQ             $0x000002d0, DI
+	ADDQ             $0x00000200, R8
+	ADDQ             $0x00000080, R9
+	ADDQ             $0x00000020, R10
 	ADDQ             $0x000000c0, AX
 	ADDQ             $0x00000180, CX
 	ADDQ             $0x00000004, DX
@@ -20246,67 +20371,67 @@ plain:
 	RET
 
 large4:
-	MOVWLZX (DX), R10
+	MOVWLZX (DX), R11
 
 next4:
-	TZCNTL        R10, R11
-	MOVL          R11, R12
-	ANDL          $0x00000008, R12
-	VMOVD         R12, X12
-	MOVL          R11, R12
-	ANDL          $0x00000007, R12
-	SHLL          $0x06, R12
-	ADDQ          DI, R12
-	VMOVDQU32     (R12), Z0
+	TZCNTL        R11, R12
+	MOVL          R12, R13
+	ANDL          $0x00000008, R13
+	VMOVD         R13, X12
+	MOVL          R12, R13
+	ANDL          $0x00000007, R13
+	SHLL          $0x06, R13
+	ADDQ          R8, R13
+	VMOVDQU32     (R13), Z0
 	VPSRLW        X12, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
-	MOVL          R11, R12
-	ANDL          $0x0000000f, R12
-	VMOVD         R12, X12
-	VMOVDQU32     (R8), Z13
+	MOVL          R12, R13
+	ANDL          $0x0000000f, R13
+	VMOVD         R13, X12
+	VMOVDQU32     (R9), Z13
 	VPSRLW        X12, Z13, Z13
 	VPANDD.BCST   words01<>+0(SB), Z13, Z13
 	VPSLLW        $0x04, Z13, Z13
 	VPORD         Z13, Z0, Z0
-	IMUL3Q        $0x0000000c, R11, R11
-	ADDQ          CX, R11
-	VPDPWSSD.BCST (R11), Z0, Z6
-	VPDPWSSD.BCST 4(R11), Z0, Z7
-	VPDPWSSD.BCST 8(R11), Z0, Z8
-	BLSRL         R10, R10
+	IMUL3Q        $0x0000000c, R12, R12
+	ADDQ          CX, R12
+	VPDPWSSD.BCST (R12), Z0, Z6
+	VPDPWSSD.BCST 4(R12), Z0, Z7
+	VPDPWSSD.BCST 8(R12), Z0, Z8
+	BLSRL         R11, R11
 	JNZ           next4
 	JMP           back4
 
 large5:
-	MOVWLZX 2(DX), R10
+	MOVWLZX 2(DX), R11
 
 next5:
-	TZCNTL        R10, R11
-	MOVL          R11, R12
-	ANDL          $0x00000008, R12
-	ADDL          $0x04, R12
-	VMOVD         R12, X12
-	MOVL          R11, R12
-	ANDL          $0x00000007, R12
-	SHLL          $0x06, R12
-	ADDQ          DI, R12
-	VMOVDQU32     (R12), Z0
+	TZCNTL        R11, R12
+	MOVL          R12, R13
+	ANDL          $0x00000008, R13
+	ADDL          $0x04, R13
+	VMOVD         R13, X12
+	MOVL          R12, R13
+	ANDL          $0x00000007, R13
+	SHLL          $0x06, R13
+	ADDQ          R8, R13
+	VMOVDQU32     (R13), Z0
 	VPSRLW        X12, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
-	MOVL          R11, R12
-	ANDL          $0x0000000f, R12
-	VMOVD         R12, X12
-	VMOVDQU32     64(R8), Z13
+	MOVL          R12, R13
+	ANDL          $0x0000000f, R13
+	VMOVD         R13, X12
+	VMOVDQU32     64(R9), Z13
 	VPSRLW        X12, Z13, Z13
 	VPANDD.BCST   words01<>+0(SB), Z13, Z13
 	VPSLLW        $0x04, Z13, Z13
 	VPORD         Z13, Z0, Z0
-	IMUL3Q        $0x0000000c, R11, R11
-	ADDQ          CX, R11
-	VPDPWSSD.BCST 192(R11), Z0, Z6
-	VPDPWSSD.BCST 196(R11), Z0, Z7
-	VPDPWSSD.BCST 200(R11), Z0, Z8
-	BLSRL         R10, R10
+	IMUL3Q        $0x0000000c, R12, R12
+	ADDQ          CX, R12
+	VPDPWSSD.BCST 192(R12), Z0, Z6
+	VPDPWSSD.BCST 196(R12), Z0, Z7
+	VPDPWSSD.BCST 200(R12), Z0, Z8
+	BLSRL         R11, R11
 	JNZ           next5
 	JMP           back5
 
@@ -20324,10 +20449,11 @@ loop1:
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
 	VPXORD       Z4, Z4, Z4
-	MOVL         $0x0f0f0f0f, DI
-	VPBROADCASTD DI, Z5
-	MOVL         $0x10101010, DI
-	VPBROADCASTD DI, Z6
+	MOVQ         BX, DI
+	MOVL         $0x0f0f0f0f, R8
+	VPBROADCASTD R8, Z5
+	MOVL         $0x10101010, R8
+	VPBROADCASTD R8, Z6
 
 loop2:
 	VPXORD Z11, Z11, Z11
@@ -20335,9 +20461,9 @@ loop2:
 	VPXORD Z13, Z13, Z13
 	VPXORD Z14, Z14, Z14
 	MOVQ   $0x00000004, (SP)
-	LEAQ   (BX), DI
-	LEAQ   2048(BX), R8
-	LEAQ   2560(BX), R9
+	LEAQ   (BX), R8
+	LEAQ   2048(BX), R9
+	LEAQ   2560(BX), R10
 
 loop3:
 	VPXORD Z7, Z7, Z7
@@ -20348,71 +20474,79 @@ loop3:
 	JNE    large4
 
 back4:
-	VPANDD        (DI), Z5, Z0
-	VPSLLW        $0x04, (R8), Z15
+	VPANDD        (R8), Z5, Z0
+	VPSLLW        $0x04, (R9), Z15
 	VPTERNLOGD    $0xf8, Z6, Z15, Z0
-	PREFETCHT0    5760(DI)
+	PREFETCHT1    7200(DI)
+	PREFETCHT0    2880(DI)
 	VPDPBUSD.BCST (AX), Z0, Z7
 	VPDPBUSD.BCST 4(AX), Z0, Z8
 	VPDPBUSD.BCST 8(AX), Z0, Z9
 	VPDPBUSD.BCST 12(AX), Z0, Z10
-	VPANDD        64(DI), Z5, Z0
-	VPSLLW        $0x03, (R8), Z15
+	VPANDD        64(R8), Z5, Z0
+	VPSLLW        $0x03, (R9), Z15
 	VPTERNLOGD    $0xf8, Z6, Z15, Z0
-	PREFETCHT0    5824(DI)
+	PREFETCHT1    7264(DI)
+	PREFETCHT0    2944(DI)
 	VPDPBUSD.BCST 16(AX), Z0, Z7
 	VPDPBUSD.BCST 20(AX), Z0, Z8
 	VPDPBUSD.BCST 24(AX), Z0, Z9
 	VPDPBUSD.BCST 28(AX), Z0, Z10
-	VPANDD        128(DI), Z5, Z0
-	VPSLLW        $0x02, (R8), Z15
+	VPANDD        128(R8), Z5, Z0
+	VPSLLW        $0x02, (R9), Z15
 	VPTERNLOGD    $0xf8, Z6, Z15, Z0
-	PREFETCHT0    5888(DI)
+	PREFETCHT1    7328(DI)
+	PREFETCHT0    3008(DI)
 	VPDPBUSD.BCST 32(AX), Z0, Z7
 	VPDPBUSD.BCST 36(AX), Z0, Z8
 	VPDPBUSD.BCST 40(AX), Z0, Z9
 	VPDPBUSD.BCST 44(AX), Z0, Z10
-	VPANDD        192(DI), Z5, Z0
-	VPSLLW        $0x01, (R8), Z15
+	VPANDD        192(R8), Z5, Z0
+	VPSLLW        $0x01, (R9), Z15
 	VPTERNLOGD    $0xf8, Z6, Z15, Z0
-	PREFETCHT0    5952(DI)
+	PREFETCHT1    7392(DI)
+	PREFETCHT0    3072(DI)
 	VPDPBUSD.BCST 48(AX), Z0, Z7
 	VPDPBUSD.BCST 52(AX), Z0, Z8
 	VPDPBUSD.BCST 56(AX), Z0, Z9
 	VPDPBUSD.BCST 60(AX), Z0, Z10
-	VPANDD        256(DI), Z5, Z0
-	VMOVDQU32     (R8), Z15
+	VPANDD        256(R8), Z5, Z0
+	VMOVDQU32     (R9), Z15
 	VPTERNLOGD    $0xf8, Z6, Z15, Z0
-	PREFETCHT0    6016(DI)
+	PREFETCHT1    7456(DI)
+	PREFETCHT0    3136(DI)
 	VPDPBUSD.BCST 64(AX), Z0, Z7
 	VPDPBUSD.BCST 68(AX), Z0, Z8
 	VPDPBUSD.BCST 72(AX), Z0, Z9
 	VPDPBUSD.BCST 76(AX), Z0, Z10
-	VPANDD        320(DI), Z5, Z0
-	VPSRLW        $0x01, (R8), Z15
+	VPANDD        320(R8), Z5, Z0
+	VPSRLW        $0x01, (R9), Z15
 	VPTERNLOGD    $0xf8, Z6, Z15, Z0
-	PREFETCHT0    6080(DI)
+	PREFETCHT1    7520(DI)
+	PREFETCHT0    3200(DI)
 	VPDPBUSD.BCST 80(AX), Z0, Z7
 	VPDPBUSD.BCST 84(AX), Z0, Z8
 	VPDPBUSD.BCST 88(AX), Z0, Z9
 	VPDPBUSD.BCST 92(AX), Z0, Z10
-	VPANDD        384(DI), Z5, Z0
-	VPSRLW        $0x02, (R8), Z15
+	VPANDD        384(R8), Z5, Z0
+	VPSRLW        $0x02, (R9), Z15
 	VPTERNLOGD    $0xf8, Z6, Z15, Z0
-	PREFETCHT0    6144(DI)
+	PREFETCHT1    7584(DI)
+	PREFETCHT0    3264(DI)
 	VPDPBUSD.BCST 96(AX), Z0, Z7
 	VPDPBUSD.BCST 100(AX), Z0, Z8
 	VPDPBUSD.BCST 104(AX), Z0, Z9
 	VPDPBUSD.BCST 108(AX), Z0, Z10
-	VPANDD        448(DI), Z5, Z0
-	VPSRLW        $0x03, (R8), Z15
+	VPANDD        448(R8), Z5, Z0
+	VPSRLW        $0x03, (R9), Z15
 	VPTERNLOGD    $0xf8, Z6, Z15, Z0
-	PREFETCHT0    6208(DI)
+	PREFETCHT1    7648(DI)
+	PREFETCHT0    3328(DI)
 	VPDPBUSD.BCST 112(AX), Z0, Z7
 	VPDPBUSD.BCST 116(AX), Z0, Z8
 	VPDPBUSD.BCST 120(AX), Z0, Z9
 	VPDPBUSD.BCST 124(AX), Z0, Z10
-	VPMOVZXBD     (R9), Z0
+	VPMOVZXBD     (R10), Z0
 	VPMULLD       Z0, Z7, Z7
 	VPADDD        Z7, Z11, Z11
 	VPMULLD       Z0, Z8, Z8
@@ -20429,74 +20563,79 @@ back4:
 	JNE           large5
 
 back5:
-	VPSRLW           $0x04, (DI), Z0
+	VPSRLW           $0x04, (R8), Z0
 	VPANDD           Z5, Z0, Z0
-	VPSLLW           $0x04, 64(R8), Z15
+	VPSLLW           $0x04, 64(R9), Z15
 	VPTERNLOGD       $0xf8, Z6, Z15, Z0
-	PREFETCHT0       5760(R8)
+	PREFETCHT1       7712(DI)
+	PREFETCHT0       3392(DI)
 	VPDPBUSD.BCST    128(AX), Z0, Z7
 	VPDPBUSD.BCST    132(AX), Z0, Z8
 	VPDPBUSD.BCST    136(AX), Z0, Z9
 	VPDPBUSD.BCST    140(AX), Z0, Z10
-	VPSRLW           $0x04, 64(DI), Z0
+	VPSRLW           $0x04, 64(R8), Z0
 	VPANDD           Z5, Z0, Z0
-	VPSLLW           $0x03, 64(R8), Z15
+	VPSLLW           $0x03, 64(R9), Z15
 	VPTERNLOGD       $0xf8, Z6, Z15, Z0
-	PREFETCHT0       5824(R8)
+	PREFETCHT1       7776(DI)
+	PREFETCHT0       3456(DI)
 	VPDPBUSD.BCST    144(AX), Z0, Z7
 	VPDPBUSD.BCST    148(AX), Z0, Z8
 	VPDPBUSD.BCST    152(AX), Z0, Z9
 	VPDPBUSD.BCST    156(AX), Z0, Z10
-	VPSRLW           $0x04, 128(DI), Z0
+	VPSRLW           $0x04, 128(R8), Z0
 	VPANDD           Z5, Z0, Z0
-	VPSLLW           $0x02, 64(R8), Z15
+	VPSLLW           $0x02, 64(R9), Z15
 	VPTERNLOGD       $0xf8, Z6, Z15, Z0
-	PREFETCHT0       5760(R9)
+	PREFETCHT1       7840(DI)
+	PREFETCHT0       3520(DI)
 	VPDPBUSD.BCST    160(AX), Z0, Z7
 	VPDPBUSD.BCST    164(AX), Z0, Z8
 	VPDPBUSD.BCST    168(AX), Z0, Z9
 	VPDPBUSD.BCST    172(AX), Z0, Z10
-	VPSRLW           $0x04, 192(DI), Z0
+	VPSRLW           $0x04, 192(R8), Z0
 	VPANDD           Z5, Z0, Z0
-	VPSLLW           $0x01, 64(R8), Z15
+	VPSLLW           $0x01, 64(R9), Z15
 	VPTERNLOGD       $0xf8, Z6, Z15, Z0
+	PREFETCHT1       7904(DI)
+	PREFETCHT0       3584(DI)
 	VPDPBUSD.BCST    176(AX), Z0, Z7
 	VPDPBUSD.BCST    180(AX), Z0, Z8
 	VPDPBUSD.BCST    184(AX), Z0, Z9
 	VPDPBUSD.BCST    188(AX), Z0, Z10
-	VPSRLW           $0x04, 256(DI), Z0
+	VPSRLW           $0x04, 256(R8), Z0
 	VPANDD           Z5, Z0, Z0
-	VMOVDQU32        64(R8), Z15
+	VMOVDQU32        64(R9), Z15
 	VPTERNLOGD       $0xf8, Z6, Z15, Z0
 	VPDPBUSD.BCST    192(AX), Z0, Z7
 	VPDPBUSD.BCST    196(AX), Z0, Z8
 	VPDPBUSD.BCST    200(AX), Z0, Z9
 	VPDPBUSD.BCST    204(AX), Z0, Z10
-	VPSRLW           $0x04, 320(DI), Z0
+	VPSRLW           $0x04, 320(R8), Z0
 	VPANDD           Z5, Z0, Z0
-	VPSRLW           $0x01, 64(R8), Z15
+	VPSRLW           $0x01, 64(R9), Z15
 	VPTERNLOGD       $0xf8, Z6, Z15, Z0
 	VPDPBUSD.BCST    208(AX), Z0, Z7
 	VPDPBUSD.BCST    212(AX), Z0, Z8
 	VPDPBUSD.BCST    216(AX), Z0, Z9
 	VPDPBUSD.BCST    220(AX), Z0, Z10
-	VPSRLW           $0x04, 384(DI), Z0
+	VPSRLW           $0x04, 384(R8), Z0
 	VPANDD           Z5, Z0, Z0
-	VPSRLW           $0x02, 64(R8), Z15
+	VPSRLW           $0x02, 64(R9), Z15
 	VPTERNLOGD       $0xf8, Z6, Z15, Z0
 	VPDPBUSD.BCST    224(AX), Z0, Z7
 	VPDPBUSD.BCST    228(AX), Z0, Z8
 	VPDPBUSD.BCST    232(AX), Z0, Z9
 	VPDPBUSD.BCST    236(AX), Z0, Z10
-	VPSRLW           $0x04, 448(DI), Z0
+	VPSRLW           $0x04, 448(R8), Z0
 	VPANDD           Z5, Z0, Z0
-	VPSRLW           $0x03, 64(R8), Z15
+	VPSRLW           $0x03, 64(R9), Z15
 	VPTERNLOGD       $0xf8, Z6, Z15, Z0
 	VPDPBUSD.BCST    240(AX), Z0, Z7
 	VPDPBUSD.BCST    244(AX), Z0, Z8
 	VPDPBUSD.BCST    248(AX), Z0, Z9
 	VPDPBUSD.BCST    252(AX), Z0, Z10
-	VPMOVZXBD        16(R9), Z0
+	VPMOVZXBD        16(R10), Z0
 	VPMULLD          Z0, Z7, Z7
 	VPADDD           Z7, Z11, Z11
 	VPMULLD          Z0, Z8, Z8
@@ -20505,9 +20644,10 @@ back5:
 	VPADDD           Z9, Z13, Z13
 	VPMULLD          Z0, Z10, Z10
 	VPADDD           Z10, Z14, Z14
-	ADDQ             $0x00000200, DI
-	ADDQ             $0x00000080, R8
-	ADDQ             $0x00000020, R9
+	ADDQ             $0x000002d0, DI
+	ADDQ             $0x00000200, R8
+	ADDQ             $0x00000080, R9
+	ADDQ             $0x00000020, R10
 	ADDQ             $0x00000100, AX
 	ADDQ             $0x00000200, CX
 	ADDQ             $0x00000004, DX
@@ -20604,69 +20744,69 @@ plain:
 	RET
 
 large4:
-	MOVWLZX (DX), R10
+	MOVWLZX (DX), R11
 
 next4:
-	TZCNTL        R10, R11
-	MOVL          R11, R12
-	ANDL          $0x00000008, R12
-	VMOVD         R12, X15
-	MOVL          R11, R12
-	ANDL          $0x00000007, R12
-	SHLL          $0x06, R12
-	ADDQ          DI, R12
-	VMOVDQU32     (R12), Z0
+	TZCNTL        R11, R12
+	MOVL          R12, R13
+	ANDL          $0x00000008, R13
+	VMOVD         R13, X15
+	MOVL          R12, R13
+	ANDL          $0x00000007, R13
+	SHLL          $0x06, R13
+	ADDQ          R8, R13
+	VMOVDQU32     (R13), Z0
 	VPSRLW        X15, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
-	MOVL          R11, R12
-	ANDL          $0x0000000f, R12
-	VMOVD         R12, X15
-	VMOVDQU32     (R8), Z16
+	MOVL          R12, R13
+	ANDL          $0x0000000f, R13
+	VMOVD         R13, X15
+	VMOVDQU32     (R9), Z16
 	VPSRLW        X15, Z16, Z16
 	VPANDD.BCST   words01<>+0(SB), Z16, Z16
 	VPSLLW        $0x04, Z16, Z16
 	VPORD         Z16, Z0, Z0
-	IMUL3Q        $0x00000010, R11, R11
-	ADDQ          CX, R11
-	VPDPWSSD.BCST (R11), Z0, Z7
-	VPDPWSSD.BCST 4(R11), Z0, Z8
-	VPDPWSSD.BCST 8(R11), Z0, Z9
-	VPDPWSSD.BCST 12(R11), Z0, Z10
-	BLSRL         R10, R10
+	IMUL3Q        $0x00000010, R12, R12
+	ADDQ          CX, R12
+	VPDPWSSD.BCST (R12), Z0, Z7
+	VPDPWSSD.BCST 4(R12), Z0, Z8
+	VPDPWSSD.BCST 8(R12), Z0, Z9
+	VPDPWSSD.BCST 12(R12), Z0, Z10
+	BLSRL         R11, R11
 	JNZ           next4
 	JMP           back4
 
 large5:
-	MOVWLZX 2(DX), R10
+	MOVWLZX 2(DX), R11
 
 next5:
-	TZCNTL        R10, R11
-	MOVL          R11, R12
-	ANDL          $0x00000008, R12
-	ADDL          $0x04, R12
-	VMOVD         R12, X15
-	MOVL          R11, R12
-	ANDL          $0x00000007, R12
-	SHLL          $0x06, R12
-	ADDQ          DI, R12
-	VMOVDQU32     (R12), Z0
+	TZCNTL        R11, R12
+	MOVL          R12, R13
+	ANDL          $0x00000008, R13
+	ADDL          $0x04, R13
+	VMOVD         R13, X15
+	MOVL          R12, R13
+	ANDL          $0x00000007, R13
+	SHLL          $0x06, R13
+	ADDQ          R8, R13
+	VMOVDQU32     (R13), Z0
 	VPSRLW        X15, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
-	MOVL          R11, R12
-	ANDL          $0x0000000f, R12
-	VMOVD         R12, X15
-	VMOVDQU32     64(R8), Z16
+	MOVL          R12, R13
+	ANDL          $0x0000000f, R13
+	VMOVD         R13, X15
+	VMOVDQU32     64(R9), Z16
 	VPSRLW        X15, Z16, Z16
 	VPANDD.BCST   words01<>+0(SB), Z16, Z16
 	VPSLLW        $0x04, Z16, Z16
 	VPORD         Z16, Z0, Z0
-	IMUL3Q        $0x00000010, R11, R11
-	ADDQ          CX, R11
-	VPDPWSSD.BCST 256(R11), Z0, Z7
-	VPDPWSSD.BCST 260(R11), Z0, Z8
-	VPDPWSSD.BCST 264(R11), Z0, Z9
-	VPDPWSSD.BCST 268(R11), Z0, Z10
-	BLSRL         R10, R10
+	IMUL3Q        $0x00000010, R12, R12
+	ADDQ          CX, R12
+	VPDPWSSD.BCST 256(R12), Z0, Z7
+	VPDPWSSD.BCST 260(R12), Z0, Z8
+	VPDPWSSD.BCST 264(R12), Z0, Z9
+	VPDPWSSD.BCST 268(R12), Z0, Z10
+	BLSRL         R11, R11
 	JNZ           next5
 	JMP           back5
 
@@ -20685,10 +20825,11 @@ loop1:
 	VPXORD       Z3, Z3, Z3
 	VPXORD       Z4, Z4, Z4
 	VPXORD       Z5, Z5, Z5
-	MOVL         $0x0f0f0f0f, DI
-	VPBROADCASTD DI, Z6
-	MOVL         $0x10101010, DI
-	VPBROADCASTD DI, Z7
+	MOVQ         BX, DI
+	MOVL         $0x0f0f0f0f, R8
+	VPBROADCASTD R8, Z6
+	MOVL         $0x10101010, R8
+	VPBROADCASTD R8, Z7
 
 loop2:
 	VPXORD Z13, Z13, Z13
@@ -20697,9 +20838,9 @@ loop2:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	MOVQ   $0x00000004, (SP)
-	LEAQ   (BX), DI
-	LEAQ   2048(BX), R8
-	LEAQ   2560(BX), R9
+	LEAQ   (BX), R8
+	LEAQ   2048(BX), R9
+	LEAQ   2560(BX), R10
 
 loop3:
 	VPXORD Z8, Z8, Z8
@@ -20711,79 +20852,87 @@ loop3:
 	JNE    large4
 
 back4:
-	VPANDD        (DI), Z6, Z0
-	VPSLLW        $0x04, (R8), Z18
+	VPANDD        (R8), Z6, Z0
+	VPSLLW        $0x04, (R9), Z18
 	VPTERNLOGD    $0xf8, Z7, Z18, Z0
-	PREFETCHT0    5760(DI)
+	PREFETCHT1    7200(DI)
+	PREFETCHT0    2880(DI)
 	VPDPBUSD.BCST (AX), Z0, Z8
 	VPDPBUSD.BCST 4(AX), Z0, Z9
 	VPDPBUSD.BCST 8(AX), Z0, Z10
 	VPDPBUSD.BCST 12(AX), Z0, Z11
 	VPDPBUSD.BCST 16(AX), Z0, Z12
-	VPANDD        64(DI), Z6, Z0
-	VPSLLW        $0x03, (R8), Z18
+	VPANDD        64(R8), Z6, Z0
+	VPSLLW        $0x03, (R9), Z18
 	VPTERNLOGD    $0xf8, Z7, Z18, Z0
-	PREFETCHT0    5824(DI)
+	PREFETCHT1    7264(DI)
+	PREFETCHT0    2944(DI)
 	VPDPBUSD.BCST 20(AX), Z0, Z8
 	VPDPBUSD.BCST 24(AX), Z0, Z9
 	VPDPBUSD.BCST 28(AX), Z0, Z10
 	VPDPBUSD.BCST 32(AX), Z0, Z11
 	VPDPBUSD.BCST 36(AX), Z0, Z12
-	VPANDD        128(DI), Z6, Z0
-	VPSLLW        $0x02, (R8), Z18
+	VPANDD        128(R8), Z6, Z0
+	VPSLLW        $0x02, (R9), Z18
 	VPTERNLOGD    $0xf8, Z7, Z18, Z0
-	PREFETCHT0    5888(DI)
+	PREFETCHT1    7328(DI)
+	PREFETCHT0    3008(DI)
 	VPDPBUSD.BCST 40(AX), Z0, Z8
 	VPDPBUSD.BCST 44(AX), Z0, Z9
 	VPDPBUSD.BCST 48(AX), Z0, Z10
 	VPDPBUSD.BCST 52(AX), Z0, Z11
 	VPDPBUSD.BCST 56(AX), Z0, Z12
-	VPANDD        192(DI), Z6, Z0
-	VPSLLW        $0x01, (R8), Z18
+	VPANDD        192(R8), Z6, Z0
+	VPSLLW        $0x01, (R9), Z18
 	VPTERNLOGD    $0xf8, Z7, Z18, Z0
-	PREFETCHT0    5952(DI)
+	PREFETCHT1    7392(DI)
+	PREFETCHT0    3072(DI)
 	VPDPBUSD.BCST 60(AX), Z0, Z8
 	VPDPBUSD.BCST 64(AX), Z0, Z9
 	VPDPBUSD.BCST 68(AX), Z0, Z10
 	VPDPBUSD.BCST 72(AX), Z0, Z11
 	VPDPBUSD.BCST 76(AX), Z0, Z12
-	VPANDD        256(DI), Z6, Z0
-	VMOVDQU32     (R8), Z18
+	VPANDD        256(R8), Z6, Z0
+	VMOVDQU32     (R9), Z18
 	VPTERNLOGD    $0xf8, Z7, Z18, Z0
-	PREFETCHT0    6016(DI)
+	PREFETCHT1    7456(DI)
+	PREFETCHT0    3136(DI)
 	VPDPBUSD.BCST 80(AX), Z0, Z8
 	VPDPBUSD.BCST 84(AX), Z0, Z9
 	VPDPBUSD.BCST 88(AX), Z0, Z10
 	VPDPBUSD.BCST 92(AX), Z0, Z11
 	VPDPBUSD.BCST 96(AX), Z0, Z12
-	VPANDD        320(DI), Z6, Z0
-	VPSRLW        $0x01, (R8), Z18
+	VPANDD        320(R8), Z6, Z0
+	VPSRLW        $0x01, (R9), Z18
 	VPTERNLOGD    $0xf8, Z7, Z18, Z0
-	PREFETCHT0    6080(DI)
+	PREFETCHT1    7520(DI)
+	PREFETCHT0    3200(DI)
 	VPDPBUSD.BCST 100(AX), Z0, Z8
 	VPDPBUSD.BCST 104(AX), Z0, Z9
 	VPDPBUSD.BCST 108(AX), Z0, Z10
 	VPDPBUSD.BCST 112(AX), Z0, Z11
 	VPDPBUSD.BCST 116(AX), Z0, Z12
-	VPANDD        384(DI), Z6, Z0
-	VPSRLW        $0x02, (R8), Z18
+	VPANDD        384(R8), Z6, Z0
+	VPSRLW        $0x02, (R9), Z18
 	VPTERNLOGD    $0xf8, Z7, Z18, Z0
-	PREFETCHT0    6144(DI)
+	PREFETCHT1    7584(DI)
+	PREFETCHT0    3264(DI)
 	VPDPBUSD.BCST 120(AX), Z0, Z8
 	VPDPBUSD.BCST 124(AX), Z0, Z9
 	VPDPBUSD.BCST 128(AX), Z0, Z10
 	VPDPBUSD.BCST 132(AX), Z0, Z11
 	VPDPBUSD.BCST 136(AX), Z0, Z12
-	VPANDD        448(DI), Z6, Z0
-	VPSRLW        $0x03, (R8), Z18
+	VPANDD        448(R8), Z6, Z0
+	VPSRLW        $0x03, (R9), Z18
 	VPTERNLOGD    $0xf8, Z7, Z18, Z0
-	PREFETCHT0    6208(DI)
+	PREFETCHT1    7648(DI)
+	PREFETCHT0    3328(DI)
 	VPDPBUSD.BCST 140(AX), Z0, Z8
 	VPDPBUSD.BCST 144(AX), Z0, Z9
 	VPDPBUSD.BCST 148(AX), Z0, Z10
 	VPDPBUSD.BCST 152(AX), Z0, Z11
 	VPDPBUSD.BCST 156(AX), Z0, Z12
-	VPMOVZXBD     (R9), Z0
+	VPMOVZXBD     (R10), Z0
 	VPMULLD       Z0, Z8, Z8
 	VPADDD        Z8, Z13, Z13
 	VPMULLD       Z0, Z9, Z9
@@ -20803,82 +20952,87 @@ back4:
 	JNE           large5
 
 back5:
-	VPSRLW           $0x04, (DI), Z0
+	VPSRLW           $0x04, (R8), Z0
 	VPANDD           Z6, Z0, Z0
-	VPSLLW           $0x04, 64(R8), Z18
+	VPSLLW           $0x04, 64(R9), Z18
 	VPTERNLOGD       $0xf8, Z7, Z18, Z0
-	PREFETCHT0       5760(R8)
+	PREFETCHT1       7712(DI)
+	PREFETCHT0       3392(DI)
 	VPDPBUSD.BCST    160(AX), Z0, Z8
 	VPDPBUSD.BCST    164(AX), Z0, Z9
 	VPDPBUSD.BCST    168(AX), Z0, Z10
 	VPDPBUSD.BCST    172(AX), Z0, Z11
 	VPDPBUSD.BCST    176(AX), Z0, Z12
-	VPSRLW           $0x04, 64(DI), Z0
+	VPSRLW           $0x04, 64(R8), Z0
 	VPANDD           Z6, Z0, Z0
-	VPSLLW           $0x03, 64(R8), Z18
+	VPSLLW           $0x03, 64(R9), Z18
 	VPTERNLOGD       $0xf8, Z7, Z18, Z0
-	PREFETCHT0       5824(R8)
+	PREFETCHT1       7776(DI)
+	PREFETCHT0       3456(DI)
 	VPDPBUSD.BCST    180(AX), Z0, Z8
 	VPDPBUSD.BCST    184(AX), Z0, Z9
 	VPDPBUSD.BCST    188(AX), Z0, Z10
 	VPDPBUSD.BCST    192(AX), Z0, Z11
 	VPDPBUSD.BCST    196(AX), Z0, Z12
-	VPSRLW           $0x04, 128(DI), Z0
+	VPSRLW           $0x04, 128(R8), Z0
 	VPANDD           Z6, Z0, Z0
-	VPSLLW           $0x02, 64(R8), Z18
+	VPSLLW           $0x02, 64(R9), Z18
 	VPTERNLOGD       $0xf8, Z7, Z18, Z0
-	PREFETCHT0       5760(R9)
+	PREFETCHT1       7840(DI)
+	PREFETCHT0       3520(DI)
 	VPDPBUSD.BCST    200(AX), Z0, Z8
 	VPDPBUSD.BCST    204(AX), Z0, Z9
 	VPDPBUSD.BCST    208(AX), Z0, Z10
 	VPDPBUSD.BCST    212(AX), Z0, Z11
 	VPDPBUSD.BCST    216(AX), Z0, Z12
-	VPSRLW           $0x04, 192(DI), Z0
+	VPSRLW           $0x04, 192(R8), Z0
 	VPANDD           Z6, Z0, Z0
-	VPSLLW           $0x01, 64(R8), Z18
+	VPSLLW           $0x01, 64(R9), Z18
 	VPTERNLOGD       $0xf8, Z7, Z18, Z0
+	PREFETCHT1       7904(DI)
+	PREFETCHT0       3584(DI)
 	VPDPBUSD.BCST    220(AX), Z0, Z8
 	VPDPBUSD.BCST    224(AX), Z0, Z9
 	VPDPBUSD.BCST    228(AX), Z0, Z10
 	VPDPBUSD.BCST    232(AX), Z0, Z11
 	VPDPBUSD.BCST    236(AX), Z0, Z12
-	VPSRLW           $0x04, 256(DI), Z0
+	VPSRLW           $0x04, 256(R8), Z0
 	VPANDD           Z6, Z0, Z0
-	VMOVDQU32        64(R8), Z18
+	VMOVDQU32        64(R9), Z18
 	VPTERNLOGD       $0xf8, Z7, Z18, Z0
 	VPDPBUSD.BCST    240(AX), Z0, Z8
 	VPDPBUSD.BCST    244(AX), Z0, Z9
 	VPDPBUSD.BCST    248(AX), Z0, Z10
 	VPDPBUSD.BCST    252(AX), Z0, Z11
 	VPDPBUSD.BCST    256(AX), Z0, Z12
-	VPSRLW           $0x04, 320(DI), Z0
+	VPSRLW           $0x04, 320(R8), Z0
 	VPANDD           Z6, Z0, Z0
-	VPSRLW           $0x01, 64(R8), Z18
+	VPSRLW           $0x01, 64(R9), Z18
 	VPTERNLOGD       $0xf8, Z7, Z18, Z0
 	VPDPBUSD.BCST    260(AX), Z0, Z8
 	VPDPBUSD.BCST    264(AX), Z0, Z9
 	VPDPBUSD.BCST    268(AX), Z0, Z10
 	VPDPBUSD.BCST    272(AX), Z0, Z11
 	VPDPBUSD.BCST    276(AX), Z0, Z12
-	VPSRLW           $0x04, 384(DI), Z0
+	VPSRLW           $0x04, 384(R8), Z0
 	VPANDD           Z6, Z0, Z0
-	VPSRLW           $0x02, 64(R8), Z18
+	VPSRLW           $0x02, 64(R9), Z18
 	VPTERNLOGD       $0xf8, Z7, Z18, Z0
 	VPDPBUSD.BCST    280(AX), Z0, Z8
 	VPDPBUSD.BCST    284(AX), Z0, Z9
 	VPDPBUSD.BCST    288(AX), Z0, Z10
 	VPDPBUSD.BCST    292(AX), Z0, Z11
 	VPDPBUSD.BCST    296(AX), Z0, Z12
-	VPSRLW           $0x04, 448(DI), Z0
+	VPSRLW           $0x04, 448(R8), Z0
 	VPANDD           Z6, Z0, Z0
-	VPSRLW           $0x03, 64(R8), Z18
+	VPSRLW           $0x03, 64(R9), Z18
 	VPTERNLOGD       $0xf8, Z7, Z18, Z0
 	VPDPBUSD.BCST    300(AX), Z0, Z8
 	VPDPBUSD.BCST    304(AX), Z0, Z9
 	VPDPBUSD.BCST    308(AX), Z0, Z10
 	VPDPBUSD.BCST    312(AX), Z0, Z11
 	VPDPBUSD.BCST    316(AX), Z0, Z12
-	VPMOVZXBD        16(R9), Z0
+	VPMOVZXBD        16(R10), Z0
 	VPMULLD          Z0, Z8, Z8
 	VPADDD           Z8, Z13, Z13
 	VPMULLD          Z0, Z9, Z9
@@ -20889,9 +21043,10 @@ back5:
 	VPADDD           Z11, Z16, Z16
 	VPMULLD          Z0, Z12, Z12
 	VPADDD           Z12, Z17, Z17
-	ADDQ             $0x00000200, DI
-	ADDQ             $0x00000080, R8
-	ADDQ             $0x00000020, R9
+	ADDQ             $0x000002d0, DI
+	ADDQ             $0x00000200, R8
+	ADDQ             $0x00000080, R9
+	ADDQ             $0x00000020, R10
 	ADDQ             $0x00000140, AX
 	ADDQ             $0x00000280, CX
 	ADDQ             $0x00000004, DX
@@ -21003,71 +21158,71 @@ plain:
 	RET
 
 large4:
-	MOVWLZX (DX), R10
+	MOVWLZX (DX), R11
 
 next4:
-	TZCNTL        R10, R11
-	MOVL          R11, R12
-	ANDL          $0x00000008, R12
-	VMOVD         R12, X18
-	MOVL          R11, R12
-	ANDL          $0x00000007, R12
-	SHLL          $0x06, R12
-	ADDQ          DI, R12
-	VMOVDQU32     (R12), Z0
+	TZCNTL        R11, R12
+	MOVL          R12, R13
+	ANDL          $0x00000008, R13
+	VMOVD         R13, X18
+	MOVL          R12, R13
+	ANDL          $0x00000007, R13
+	SHLL          $0x06, R13
+	ADDQ          R8, R13
+	VMOVDQU32     (R13), Z0
 	VPSRLW        X18, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
-	MOVL          R11, R12
-	ANDL          $0x0000000f, R12
-	VMOVD         R12, X18
-	VMOVDQU32     (R8), Z19
+	MOVL          R12, R13
+	ANDL          $0x0000000f, R13
+	VMOVD         R13, X18
+	VMOVDQU32     (R9), Z19
 	VPSRLW        X18, Z19, Z19
 	VPANDD.BCST   words01<>+0(SB), Z19, Z19
 	VPSLLW        $0x04, Z19, Z19
 	VPORD         Z19, Z0, Z0
-	IMUL3Q        $0x00000014, R11, R11
-	ADDQ          CX, R11
-	VPDPWSSD.BCST (R11), Z0, Z8
-	VPDPWSSD.BCST 4(R11), Z0, Z9
-	VPDPWSSD.BCST 8(R11), Z0, Z10
-	VPDPWSSD.BCST 12(R11), Z0, Z11
-	VPDPWSSD.BCST 16(R11), Z0, Z12
-	BLSRL         R10, R10
+	IMUL3Q        $0x00000014, R12, R12
+	ADDQ          CX, R12
+	VPDPWSSD.BCST (R12), Z0, Z8
+	VPDPWSSD.BCST 4(R12), Z0, Z9
+	VPDPWSSD.BCST 8(R12), Z0, Z10
+	VPDPWSSD.BCST 12(R12), Z0, Z11
+	VPDPWSSD.BCST 16(R12), Z0, Z12
+	BLSRL         R11, R11
 	JNZ           next4
 	JMP           back4
 
 large5:
-	MOVWLZX 2(DX), R10
+	MOVWLZX 2(DX), R11
 
 next5:
-	TZCNTL        R10, R11
-	MOVL          R11, R12
-	ANDL          $0x00000008, R12
-	ADDL          $0x04, R12
-	VMOVD         R12, X18
-	MOVL          R11, R12
-	ANDL          $0x00000007, R12
-	SHLL          $0x06, R12
-	ADDQ          DI, R12
-	VMOVDQU32     (R12), Z0
+	TZCNTL        R11, R12
+	MOVL          R12, R13
+	ANDL          $0x00000008, R13
+	ADDL          $0x04, R13
+	VMOVD         R13, X18
+	MOVL          R12, R13
+	ANDL          $0x00000007, R13
+	SHLL          $0x06, R13
+	ADDQ          R8, R13
+	VMOVDQU32     (R13), Z0
 	VPSRLW        X18, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
-	MOVL          R11, R12
-	ANDL          $0x0000000f, R12
-	VMOVD         R12, X18
-	VMOVDQU32     64(R8), Z19
+	MOVL          R12, R13
+	ANDL          $0x0000000f, R13
+	VMOVD         R13, X18
+	VMOVDQU32     64(R9), Z19
 	VPSRLW        X18, Z19, Z19
 	VPANDD.BCST   words01<>+0(SB), Z19, Z19
 	VPSLLW        $0x04, Z19, Z19
 	VPORD         Z19, Z0, Z0
-	IMUL3Q        $0x00000014, R11, R11
-	ADDQ          CX, R11
-	VPDPWSSD.BCST 320(R11), Z0, Z8
-	VPDPWSSD.BCST 324(R11), Z0, Z9
-	VPDPWSSD.BCST 328(R11), Z0, Z10
-	VPDPWSSD.BCST 332(R11), Z0, Z11
-	VPDPWSSD.BCST 336(R11), Z0, Z12
-	BLSRL         R10, R10
+	IMUL3Q        $0x00000014, R12, R12
+	ADDQ          CX, R12
+	VPDPWSSD.BCST 320(R12), Z0, Z8
+	VPDPWSSD.BCST 324(R12), Z0, Z9
+	VPDPWSSD.BCST 328(R12), Z0, Z10
+	VPDPWSSD.BCST 332(R12), Z0, Z11
+	VPDPWSSD.BCST 336(R12), Z0, Z12
+	BLSRL         R11, R11
 	JNZ           next5
 	JMP           back5
 
@@ -21087,10 +21242,11 @@ loop1:
 	VPXORD       Z4, Z4, Z4
 	VPXORD       Z5, Z5, Z5
 	VPXORD       Z6, Z6, Z6
-	MOVL         $0x0f0f0f0f, DI
-	VPBROADCASTD DI, Z7
-	MOVL         $0x10101010, DI
-	VPBROADCASTD DI, Z8
+	MOVQ         BX, DI
+	MOVL         $0x0f0f0f0f, R8
+	VPBROADCASTD R8, Z7
+	MOVL         $0x10101010, R8
+	VPBROADCASTD R8, Z8
 
 loop2:
 	VPXORD Z15, Z15, Z15
@@ -21100,9 +21256,9 @@ loop2:
 	VPXORD Z19, Z19, Z19
 	VPXORD Z20, Z20, Z20
 	MOVQ   $0x00000004, (SP)
-	LEAQ   (BX), DI
-	LEAQ   2048(BX), R8
-	LEAQ   2560(BX), R9
+	LEAQ   (BX), R8
+	LEAQ   2048(BX), R9
+	LEAQ   2560(BX), R10
 
 loop3:
 	VPXORD Z9, Z9, Z9
@@ -21115,87 +21271,95 @@ loop3:
 	JNE    large4
 
 back4:
-	VPANDD        (DI), Z7, Z0
-	VPSLLW        $0x04, (R8), Z21
+	VPANDD        (R8), Z7, Z0
+	VPSLLW        $0x04, (R9), Z21
 	VPTERNLOGD    $0xf8, Z8, Z21, Z0
-	PREFETCHT0    5760(DI)
+	PREFETCHT1    7200(DI)
+	PREFETCHT0    2880(DI)
 	VPDPBUSD.BCST (AX), Z0, Z9
 	VPDPBUSD.BCST 4(AX), Z0, Z10
 	VPDPBUSD.BCST 8(AX), Z0, Z11
 	VPDPBUSD.BCST 12(AX), Z0, Z12
 	VPDPBUSD.BCST 16(AX), Z0, Z13
 	VPDPBUSD.BCST 20(AX), Z0, Z14
-	VPANDD        64(DI), Z7, Z0
-	VPSLLW        $0x03, (R8), Z21
+	VPANDD        64(R8), Z7, Z0
+	VPSLLW        $0x03, (R9), Z21
 	VPTERNLOGD    $0xf8, Z8, Z21, Z0
-	PREFETCHT0    5824(DI)
+	PREFETCHT1    7264(DI)
+	PREFETCHT0    2944(DI)
 	VPDPBUSD.BCST 24(AX), Z0, Z9
 	VPDPBUSD.BCST 28(AX), Z0, Z10
 	VPDPBUSD.BCST 32(AX), Z0, Z11
 	VPDPBUSD.BCST 36(AX), Z0, Z12
 	VPDPBUSD.BCST 40(AX), Z0, Z13
 	VPDPBUSD.BCST 44(AX), Z0, Z14
-	VPANDD        128(DI), Z7, Z0
-	VPSLLW        $0x02, (R8), Z21
+	VPANDD        128(R8), Z7, Z0
+	VPSLLW        $0x02, (R9), Z21
 	VPTERNLOGD    $0xf8, Z8, Z21, Z0
-	PREFETCHT0    5888(DI)
+	PREFETCHT1    7328(DI)
+	PREFETCHT0    3008(DI)
 	VPDPBUSD.BCST 48(AX), Z0, Z9
 	VPDPBUSD.BCST 52(AX), Z0, Z10
 	VPDPBUSD.BCST 56(AX), Z0, Z11
 	VPDPBUSD.BCST 60(AX), Z0, Z12
 	VPDPBUSD.BCST 64(AX), Z0, Z13
 	VPDPBUSD.BCST 68(AX), Z0, Z14
-	VPANDD        192(DI), Z7, Z0
-	VPSLLW        $0x01, (R8), Z21
+	VPANDD        192(R8), Z7, Z0
+	VPSLLW        $0x01, (R9), Z21
 	VPTERNLOGD    $0xf8, Z8, Z21, Z0
-	PREFETCHT0    5952(DI)
+	PREFETCHT1    7392(DI)
+	PREFETCHT0    3072(DI)
 	VPDPBUSD.BCST 72(AX), Z0, Z9
 	VPDPBUSD.BCST 76(AX), Z0, Z10
 	VPDPBUSD.BCST 80(AX), Z0, Z11
 	VPDPBUSD.BCST 84(AX), Z0, Z12
 	VPDPBUSD.BCST 88(AX), Z0, Z13
 	VPDPBUSD.BCST 92(AX), Z0, Z14
-	VPANDD        256(DI), Z7, Z0
-	VMOVDQU32     (R8), Z21
+	VPANDD        256(R8), Z7, Z0
+	VMOVDQU32     (R9), Z21
 	VPTERNLOGD    $0xf8, Z8, Z21, Z0
-	PREFETCHT0    6016(DI)
+	PREFETCHT1    7456(DI)
+	PREFETCHT0    3136(DI)
 	VPDPBUSD.BCST 96(AX), Z0, Z9
 	VPDPBUSD.BCST 100(AX), Z0, Z10
 	VPDPBUSD.BCST 104(AX), Z0, Z11
 	VPDPBUSD.BCST 108(AX), Z0, Z12
 	VPDPBUSD.BCST 112(AX), Z0, Z13
 	VPDPBUSD.BCST 116(AX), Z0, Z14
-	VPANDD        320(DI), Z7, Z0
-	VPSRLW        $0x01, (R8), Z21
+	VPANDD        320(R8), Z7, Z0
+	VPSRLW        $0x01, (R9), Z21
 	VPTERNLOGD    $0xf8, Z8, Z21, Z0
-	PREFETCHT0    6080(DI)
+	PREFETCHT1    7520(DI)
+	PREFETCHT0    3200(DI)
 	VPDPBUSD.BCST 120(AX), Z0, Z9
 	VPDPBUSD.BCST 124(AX), Z0, Z10
 	VPDPBUSD.BCST 128(AX), Z0, Z11
 	VPDPBUSD.BCST 132(AX), Z0, Z12
 	VPDPBUSD.BCST 136(AX), Z0, Z13
 	VPDPBUSD.BCST 140(AX), Z0, Z14
-	VPANDD        384(DI), Z7, Z0
-	VPSRLW        $0x02, (R8), Z21
+	VPANDD        384(R8), Z7, Z0
+	VPSRLW        $0x02, (R9), Z21
 	VPTERNLOGD    $0xf8, Z8, Z21, Z0
-	PREFETCHT0    6144(DI)
+	PREFETCHT1    7584(DI)
+	PREFETCHT0    3264(DI)
 	VPDPBUSD.BCST 144(AX), Z0, Z9
 	VPDPBUSD.BCST 148(AX), Z0, Z10
 	VPDPBUSD.BCST 152(AX), Z0, Z11
 	VPDPBUSD.BCST 156(AX), Z0, Z12
 	VPDPBUSD.BCST 160(AX), Z0, Z13
 	VPDPBUSD.BCST 164(AX), Z0, Z14
-	VPANDD        448(DI), Z7, Z0
-	VPSRLW        $0x03, (R8), Z21
+	VPANDD        448(R8), Z7, Z0
+	VPSRLW        $0x03, (R9), Z21
 	VPTERNLOGD    $0xf8, Z8, Z21, Z0
-	PREFETCHT0    6208(DI)
+	PREFETCHT1    7648(DI)
+	PREFETCHT0    3328(DI)
 	VPDPBUSD.BCST 168(AX), Z0, Z9
 	VPDPBUSD.BCST 172(AX), Z0, Z10
 	VPDPBUSD.BCST 176(AX), Z0, Z11
 	VPDPBUSD.BCST 180(AX), Z0, Z12
 	VPDPBUSD.BCST 184(AX), Z0, Z13
 	VPDPBUSD.BCST 188(AX), Z0, Z14
-	VPMOVZXBD     (R9), Z0
+	VPMOVZXBD     (R10), Z0
 	VPMULLD       Z0, Z9, Z9
 	VPADDD        Z9, Z15, Z15
 	VPMULLD       Z0, Z10, Z10
@@ -21218,52 +21382,57 @@ back4:
 	JNE           large5
 
 back5:
-	VPSRLW           $0x04, (DI), Z0
+	VPSRLW           $0x04, (R8), Z0
 	VPANDD           Z7, Z0, Z0
-	VPSLLW           $0x04, 64(R8), Z21
+	VPSLLW           $0x04, 64(R9), Z21
 	VPTERNLOGD       $0xf8, Z8, Z21, Z0
-	PREFETCHT0       5760(R8)
+	PREFETCHT1       7712(DI)
+	PREFETCHT0       3392(DI)
 	VPDPBUSD.BCST    192(AX), Z0, Z9
 	VPDPBUSD.BCST    196(AX), Z0, Z10
 	VPDPBUSD.BCST    200(AX), Z0, Z11
 	VPDPBUSD.BCST    204(AX), Z0, Z12
 	VPDPBUSD.BCST    208(AX), Z0, Z13
 	VPDPBUSD.BCST    212(AX), Z0, Z14
-	VPSRLW           $0x04, 64(DI), Z0
+	VPSRLW           $0x04, 64(R8), Z0
 	VPANDD           Z7, Z0, Z0
-	VPSLLW           $0x03, 64(R8), Z21
+	VPSLLW           $0x03, 64(R9), Z21
 	VPTERNLOGD       $0xf8, Z8, Z21, Z0
-	PREFETCHT0       5824(R8)
+	PREFETCHT1       7776(DI)
+	PREFETCHT0       3456(DI)
 	VPDPBUSD.BCST    216(AX), Z0, Z9
 	VPDPBUSD.BCST    220(AX), Z0, Z10
 	VPDPBUSD.BCST    224(AX), Z0, Z11
 	VPDPBUSD.BCST    228(AX), Z0, Z12
 	VPDPBUSD.BCST    232(AX), Z0, Z13
 	VPDPBUSD.BCST    236(AX), Z0, Z14
-	VPSRLW           $0x04, 128(DI), Z0
+	VPSRLW           $0x04, 128(R8), Z0
 	VPANDD           Z7, Z0, Z0
-	VPSLLW           $0x02, 64(R8), Z21
+	VPSLLW           $0x02, 64(R9), Z21
 	VPTERNLOGD       $0xf8, Z8, Z21, Z0
-	PREFETCHT0       5760(R9)
+	PREFETCHT1       7840(DI)
+	PREFETCHT0       3520(DI)
 	VPDPBUSD.BCST    240(AX), Z0, Z9
 	VPDPBUSD.BCST    244(AX), Z0, Z10
 	VPDPBUSD.BCST    248(AX), Z0, Z11
 	VPDPBUSD.BCST    252(AX), Z0, Z12
 	VPDPBUSD.BCST    256(AX), Z0, Z13
 	VPDPBUSD.BCST    260(AX), Z0, Z14
-	VPSRLW           $0x04, 192(DI), Z0
+	VPSRLW           $0x04, 192(R8), Z0
 	VPANDD           Z7, Z0, Z0
-	VPSLLW           $0x01, 64(R8), Z21
+	VPSLLW           $0x01, 64(R9), Z21
 	VPTERNLOGD       $0xf8, Z8, Z21, Z0
+	PREFETCHT1       7904(DI)
+	PREFETCHT0       3584(DI)
 	VPDPBUSD.BCST    264(AX), Z0, Z9
 	VPDPBUSD.BCST    268(AX), Z0, Z10
 	VPDPBUSD.BCST    272(AX), Z0, Z11
 	VPDPBUSD.BCST    276(AX), Z0, Z12
 	VPDPBUSD.BCST    280(AX), Z0, Z13
 	VPDPBUSD.BCST    284(AX), Z0, Z14
-	VPSRLW           $0x04, 256(DI), Z0
+	VPSRLW           $0x04, 256(R8), Z0
 	VPANDD           Z7, Z0, Z0
-	VMOVDQU32        64(R8), Z21
+	VMOVDQU32        64(R9), Z21
 	VPTERNLOGD       $0xf8, Z8, Z21, Z0
 	VPDPBUSD.BCST    288(AX), Z0, Z9
 	VPDPBUSD.BCST    292(AX), Z0, Z10
@@ -21271,9 +21440,9 @@ back5:
 	VPDPBUSD.BCST    300(AX), Z0, Z12
 	VPDPBUSD.BCST    304(AX), Z0, Z13
 	VPDPBUSD.BCST    308(AX), Z0, Z14
-	VPSRLW           $0x04, 320(DI), Z0
+	VPSRLW           $0x04, 320(R8), Z0
 	VPANDD           Z7, Z0, Z0
-	VPSRLW           $0x01, 64(R8), Z21
+	VPSRLW           $0x01, 64(R9), Z21
 	VPTERNLOGD       $0xf8, Z8, Z21, Z0
 	VPDPBUSD.BCST    312(AX), Z0, Z9
 	VPDPBUSD.BCST    316(AX), Z0, Z10
@@ -21281,9 +21450,9 @@ back5:
 	VPDPBUSD.BCST    324(AX), Z0, Z12
 	VPDPBUSD.BCST    328(AX), Z0, Z13
 	VPDPBUSD.BCST    332(AX), Z0, Z14
-	VPSRLW           $0x04, 384(DI), Z0
+	VPSRLW           $0x04, 384(R8), Z0
 	VPANDD           Z7, Z0, Z0
-	VPSRLW           $0x02, 64(R8), Z21
+	VPSRLW           $0x02, 64(R9), Z21
 	VPTERNLOGD       $0xf8, Z8, Z21, Z0
 	VPDPBUSD.BCST    336(AX), Z0, Z9
 	VPDPBUSD.BCST    340(AX), Z0, Z10
@@ -21291,9 +21460,9 @@ back5:
 	VPDPBUSD.BCST    348(AX), Z0, Z12
 	VPDPBUSD.BCST    352(AX), Z0, Z13
 	VPDPBUSD.BCST    356(AX), Z0, Z14
-	VPSRLW           $0x04, 448(DI), Z0
+	VPSRLW           $0x04, 448(R8), Z0
 	VPANDD           Z7, Z0, Z0
-	VPSRLW           $0x03, 64(R8), Z21
+	VPSRLW           $0x03, 64(R9), Z21
 	VPTERNLOGD       $0xf8, Z8, Z21, Z0
 	VPDPBUSD.BCST    360(AX), Z0, Z9
 	VPDPBUSD.BCST    364(AX), Z0, Z10
@@ -21301,7 +21470,7 @@ back5:
 	VPDPBUSD.BCST    372(AX), Z0, Z12
 	VPDPBUSD.BCST    376(AX), Z0, Z13
 	VPDPBUSD.BCST    380(AX), Z0, Z14
-	VPMOVZXBD        16(R9), Z0
+	VPMOVZXBD        16(R10), Z0
 	VPMULLD          Z0, Z9, Z9
 	VPADDD           Z9, Z15, Z15
 	VPMULLD          Z0, Z10, Z10
@@ -21314,9 +21483,10 @@ back5:
 	VPADDD           Z13, Z19, Z19
 	VPMULLD          Z0, Z14, Z14
 	VPADDD           Z14, Z20, Z20
-	ADDQ             $0x00000200, DI
-	ADDQ             $0x00000080, R8
-	ADDQ             $0x00000020, R9
+	ADDQ             $0x000002d0, DI
+	ADDQ             $0x00000200, R8
+	ADDQ             $0x00000080, R9
+	ADDQ             $0x00000020, R10
 	ADDQ             $0x00000180, AX
 	ADDQ             $0x00000300, CX
 	ADDQ             $0x00000004, DX
@@ -21443,73 +21613,73 @@ plain:
 	RET
 
 large4:
-	MOVWLZX (DX), R10
+	MOVWLZX (DX), R11
 
 next4:
-	TZCNTL        R10, R11
-	MOVL          R11, R12
-	ANDL          $0x00000008, R12
-	VMOVD         R12, X21
-	MOVL          R11, R12
-	ANDL          $0x00000007, R12
-	SHLL          $0x06, R12
-	ADDQ          DI, R12
-	VMOVDQU32     (R12), Z0
+	TZCNTL        R11, R12
+	MOVL          R12, R13
+	ANDL          $0x00000008, R13
+	VMOVD         R13, X21
+	MOVL          R12, R13
+	ANDL          $0x00000007, R13
+	SHLL          $0x06, R13
+	ADDQ          R8, R13
+	VMOVDQU32     (R13), Z0
 	VPSRLW        X21, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
-	MOVL          R11, R12
-	ANDL          $0x0000000f, R12
-	VMOVD         R12, X21
-	VMOVDQU32     (R8), Z22
+	MOVL          R12, R13
+	ANDL          $0x0000000f, R13
+	VMOVD         R13, X21
+	VMOVDQU32     (R9), Z22
 	VPSRLW        X21, Z22, Z22
 	VPANDD.BCST   words01<>+0(SB), Z22, Z22
 	VPSLLW        $0x04, Z22, Z22
 	VPORD         Z22, Z0, Z0
-	IMUL3Q        $0x00000018, R11, R11
-	ADDQ          CX, R11
-	VPDPWSSD.BCST (R11), Z0, Z9
-	VPDPWSSD.BCST 4(R11), Z0, Z10
-	VPDPWSSD.BCST 8(R11), Z0, Z11
-	VPDPWSSD.BCST 12(R11), Z0, Z12
-	VPDPWSSD.BCST 16(R11), Z0, Z13
-	VPDPWSSD.BCST 20(R11), Z0, Z14
-	BLSRL         R10, R10
+	IMUL3Q        $0x00000018, R12, R12
+	ADDQ          CX, R12
+	VPDPWSSD.BCST (R12), Z0, Z9
+	VPDPWSSD.BCST 4(R12), Z0, Z10
+	VPDPWSSD.BCST 8(R12), Z0, Z11
+	VPDPWSSD.BCST 12(R12), Z0, Z12
+	VPDPWSSD.BCST 16(R12), Z0, Z13
+	VPDPWSSD.BCST 20(R12), Z0, Z14
+	BLSRL         R11, R11
 	JNZ           next4
 	JMP           back4
 
 large5:
-	MOVWLZX 2(DX), R10
+	MOVWLZX 2(DX), R11
 
 next5:
-	TZCNTL        R10, R11
-	MOVL          R11, R12
-	ANDL          $0x00000008, R12
-	ADDL          $0x04, R12
-	VMOVD         R12, X21
-	MOVL          R11, R12
-	ANDL          $0x00000007, R12
-	SHLL          $0x06, R12
-	ADDQ          DI, R12
-	VMOVDQU32     (R12), Z0
+	TZCNTL        R11, R12
+	MOVL          R12, R13
+	ANDL          $0x00000008, R13
+	ADDL          $0x04, R13
+	VMOVD         R13, X21
+	MOVL          R12, R13
+	ANDL          $0x00000007, R13
+	SHLL          $0x06, R13
+	ADDQ          R8, R13
+	VMOVDQU32     (R13), Z0
 	VPSRLW        X21, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
-	MOVL          R11, R12
-	ANDL          $0x0000000f, R12
-	VMOVD         R12, X21
-	VMOVDQU32     64(R8), Z22
+	MOVL          R12, R13
+	ANDL          $0x0000000f, R13
+	VMOVD         R13, X21
+	VMOVDQU32     64(R9), Z22
 	VPSRLW        X21, Z22, Z22
 	VPANDD.BCST   words01<>+0(SB), Z22, Z22
 	VPSLLW        $0x04, Z22, Z22
 	VPORD         Z22, Z0, Z0
-	IMUL3Q        $0x00000018, R11, R11
-	ADDQ          CX, R11
-	VPDPWSSD.BCST 384(R11), Z0, Z9
-	VPDPWSSD.BCST 388(R11), Z0, Z10
-	VPDPWSSD.BCST 392(R11), Z0, Z11
-	VPDPWSSD.BCST 396(R11), Z0, Z12
-	VPDPWSSD.BCST 400(R11), Z0, Z13
-	VPDPWSSD.BCST 404(R11), Z0, Z14
-	BLSRL         R10, R10
+	IMUL3Q        $0x00000018, R12, R12
+	ADDQ          CX, R12
+	VPDPWSSD.BCST 384(R12), Z0, Z9
+	VPDPWSSD.BCST 388(R12), Z0, Z10
+	VPDPWSSD.BCST 392(R12), Z0, Z11
+	VPDPWSSD.BCST 396(R12), Z0, Z12
+	VPDPWSSD.BCST 400(R12), Z0, Z13
+	VPDPWSSD.BCST 404(R12), Z0, Z14
+	BLSRL         R11, R11
 	JNZ           next5
 	JMP           back5
 
@@ -21530,10 +21700,11 @@ loop1:
 	VPXORD       Z5, Z5, Z5
 	VPXORD       Z6, Z6, Z6
 	VPXORD       Z7, Z7, Z7
-	MOVL         $0x0f0f0f0f, DI
-	VPBROADCASTD DI, Z8
-	MOVL         $0x10101010, DI
-	VPBROADCASTD DI, Z9
+	MOVQ         BX, DI
+	MOVL         $0x0f0f0f0f, R8
+	VPBROADCASTD R8, Z8
+	MOVL         $0x10101010, R8
+	VPBROADCASTD R8, Z9
 
 loop2:
 	VPXORD Z17, Z17, Z17
@@ -21544,9 +21715,9 @@ loop2:
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
 	MOVQ   $0x00000004, (SP)
-	LEAQ   (BX), DI
-	LEAQ   2048(BX), R8
-	LEAQ   2560(BX), R9
+	LEAQ   (BX), R8
+	LEAQ   2048(BX), R9
+	LEAQ   2560(BX), R10
 
 loop3:
 	VPXORD Z10, Z10, Z10
@@ -21560,10 +21731,11 @@ loop3:
 	JNE    large4
 
 back4:
-	VPANDD        (DI), Z8, Z0
-	VPSLLW        $0x04, (R8), Z24
+	VPANDD        (R8), Z8, Z0
+	VPSLLW        $0x04, (R9), Z24
 	VPTERNLOGD    $0xf8, Z9, Z24, Z0
-	PREFETCHT0    5760(DI)
+	PREFETCHT1    7200(DI)
+	PREFETCHT0    2880(DI)
 	VPDPBUSD.BCST (AX), Z0, Z10
 	VPDPBUSD.BCST 4(AX), Z0, Z11
 	VPDPBUSD.BCST 8(AX), Z0, Z12
@@ -21571,10 +21743,11 @@ back4:
 	VPDPBUSD.BCST 16(AX), Z0, Z14
 	VPDPBUSD.BCST 20(AX), Z0, Z15
 	VPDPBUSD.BCST 24(AX), Z0, Z16
-	VPANDD        64(DI), Z8, Z0
-	VPSLLW        $0x03, (R8), Z24
+	VPANDD        64(R8), Z8, Z0
+	VPSLLW        $0x03, (R9), Z24
 	VPTERNLOGD    $0xf8, Z9, Z24, Z0
-	PREFETCHT0    5824(DI)
+	PREFETCHT1    7264(DI)
+	PREFETCHT0    2944(DI)
 	VPDPBUSD.BCST 28(AX), Z0, Z10
 	VPDPBUSD.BCST 32(AX), Z0, Z11
 	VPDPBUSD.BCST 36(AX), Z0, Z12
@@ -21582,10 +21755,11 @@ back4:
 	VPDPBUSD.BCST 44(AX), Z0, Z14
 	VPDPBUSD.BCST 48(AX), Z0, Z15
 	VPDPBUSD.BCST 52(AX), Z0, Z16
-	VPANDD        128(DI), Z8, Z0
-	VPSLLW        $0x02, (R8), Z24
+	VPANDD        128(R8), Z8, Z0
+	VPSLLW        $0x02, (R9), Z24
 	VPTERNLOGD    $0xf8, Z9, Z24, Z0
-	PREFETCHT0    5888(DI)
+	PREFETCHT1    7328(DI)
+	PREFETCHT0    3008(DI)
 	VPDPBUSD.BCST 56(AX), Z0, Z10
 	VPDPBUSD.BCST 60(AX), Z0, Z11
 	VPDPBUSD.BCST 64(AX), Z0, Z12
@@ -21593,10 +21767,11 @@ back4:
 	VPDPBUSD.BCST 72(AX), Z0, Z14
 	VPDPBUSD.BCST 76(AX), Z0, Z15
 	VPDPBUSD.BCST 80(AX), Z0, Z16
-	VPANDD        192(DI), Z8, Z0
-	VPSLLW        $0x01, (R8), Z24
+	VPANDD        192(R8), Z8, Z0
+	VPSLLW        $0x01, (R9), Z24
 	VPTERNLOGD    $0xf8, Z9, Z24, Z0
-	PREFETCHT0    5952(DI)
+	PREFETCHT1    7392(DI)
+	PREFETCHT0    3072(DI)
 	VPDPBUSD.BCST 84(AX), Z0, Z10
 	VPDPBUSD.BCST 88(AX), Z0, Z11
 	VPDPBUSD.BCST 92(AX), Z0, Z12
@@ -21604,10 +21779,11 @@ back4:
 	VPDPBUSD.BCST 100(AX), Z0, Z14
 	VPDPBUSD.BCST 104(AX), Z0, Z15
 	VPDPBUSD.BCST 108(AX), Z0, Z16
-	VPANDD        256(DI), Z8, Z0
-	VMOVDQU32     (R8), Z24
+	VPANDD        256(R8), Z8, Z0
+	VMOVDQU32     (R9), Z24
 	VPTERNLOGD    $0xf8, Z9, Z24, Z0
-	PREFETCHT0    6016(DI)
+	PREFETCHT1    7456(DI)
+	PREFETCHT0    3136(DI)
 	VPDPBUSD.BCST 112(AX), Z0, Z10
 	VPDPBUSD.BCST 116(AX), Z0, Z11
 	VPDPBUSD.BCST 120(AX), Z0, Z12
@@ -21615,10 +21791,11 @@ back4:
 	VPDPBUSD.BCST 128(AX), Z0, Z14
 	VPDPBUSD.BCST 132(AX), Z0, Z15
 	VPDPBUSD.BCST 136(AX), Z0, Z16
-	VPANDD        320(DI), Z8, Z0
-	VPSRLW        $0x01, (R8), Z24
+	VPANDD        320(R8), Z8, Z0
+	VPSRLW        $0x01, (R9), Z24
 	VPTERNLOGD    $0xf8, Z9, Z24, Z0
-	PREFETCHT0    6080(DI)
+	PREFETCHT1    7520(DI)
+	PREFETCHT0    3200(DI)
 	VPDPBUSD.BCST 140(AX), Z0, Z10
 	VPDPBUSD.BCST 144(AX), Z0, Z11
 	VPDPBUSD.BCST 148(AX), Z0, Z12
@@ -21626,10 +21803,11 @@ back4:
 	VPDPBUSD.BCST 156(AX), Z0, Z14
 	VPDPBUSD.BCST 160(AX), Z0, Z15
 	VPDPBUSD.BCST 164(AX), Z0, Z16
-	VPANDD        384(DI), Z8, Z0
-	VPSRLW        $0x02, (R8), Z24
+	VPANDD        384(R8), Z8, Z0
+	VPSRLW        $0x02, (R9), Z24
 	VPTERNLOGD    $0xf8, Z9, Z24, Z0
-	PREFETCHT0    6144(DI)
+	PREFETCHT1    7584(DI)
+	PREFETCHT0    3264(DI)
 	VPDPBUSD.BCST 168(AX), Z0, Z10
 	VPDPBUSD.BCST 172(AX), Z0, Z11
 	VPDPBUSD.BCST 176(AX), Z0, Z12
@@ -21637,10 +21815,11 @@ back4:
 	VPDPBUSD.BCST 184(AX), Z0, Z14
 	VPDPBUSD.BCST 188(AX), Z0, Z15
 	VPDPBUSD.BCST 192(AX), Z0, Z16
-	VPANDD        448(DI), Z8, Z0
-	VPSRLW        $0x03, (R8), Z24
+	VPANDD        448(R8), Z8, Z0
+	VPSRLW        $0x03, (R9), Z24
 	VPTERNLOGD    $0xf8, Z9, Z24, Z0
-	PREFETCHT0    6208(DI)
+	PREFETCHT1    7648(DI)
+	PREFETCHT0    3328(DI)
 	VPDPBUSD.BCST 196(AX), Z0, Z10
 	VPDPBUSD.BCST 200(AX), Z0, Z11
 	VPDPBUSD.BCST 204(AX), Z0, Z12
@@ -21648,7 +21827,7 @@ back4:
 	VPDPBUSD.BCST 212(AX), Z0, Z14
 	VPDPBUSD.BCST 216(AX), Z0, Z15
 	VPDPBUSD.BCST 220(AX), Z0, Z16
-	VPMOVZXBD     (R9), Z0
+	VPMOVZXBD     (R10), Z0
 	VPMULLD       Z0, Z10, Z10
 	VPADDD        Z10, Z17, Z17
 	VPMULLD       Z0, Z11, Z11
@@ -21674,11 +21853,12 @@ back4:
 	JNE           large5
 
 back5:
-	VPSRLW           $0x04, (DI), Z0
+	VPSRLW           $0x04, (R8), Z0
 	VPANDD           Z8, Z0, Z0
-	VPSLLW           $0x04, 64(R8), Z24
+	VPSLLW           $0x04, 64(R9), Z24
 	VPTERNLOGD       $0xf8, Z9, Z24, Z0
-	PREFETCHT0       5760(R8)
+	PREFETCHT1       7712(DI)
+	PREFETCHT0       3392(DI)
 	VPDPBUSD.BCST    224(AX), Z0, Z10
 	VPDPBUSD.BCST    228(AX), Z0, Z11
 	VPDPBUSD.BCST    232(AX), Z0, Z12
@@ -21686,11 +21866,12 @@ back5:
 	VPDPBUSD.BCST    240(AX), Z0, Z14
 	VPDPBUSD.BCST    244(AX), Z0, Z15
 	VPDPBUSD.BCST    248(AX), Z0, Z16
-	VPSRLW           $0x04, 64(DI), Z0
+	VPSRLW           $0x04, 64(R8), Z0
 	VPANDD           Z8, Z0, Z0
-	VPSLLW           $0x03, 64(R8), Z24
+	VPSLLW           $0x03, 64(R9), Z24
 	VPTERNLOGD       $0xf8, Z9, Z24, Z0
-	PREFETCHT0       5824(R8)
+	PREFETCHT1       7776(DI)
+	PREFETCHT0       3456(DI)
 	VPDPBUSD.BCST    252(AX), Z0, Z10
 	VPDPBUSD.BCST    256(AX), Z0, Z11
 	VPDPBUSD.BCST    260(AX), Z0, Z12
@@ -21698,11 +21879,12 @@ back5:
 	VPDPBUSD.BCST    268(AX), Z0, Z14
 	VPDPBUSD.BCST    272(AX), Z0, Z15
 	VPDPBUSD.BCST    276(AX), Z0, Z16
-	VPSRLW           $0x04, 128(DI), Z0
+	VPSRLW           $0x04, 128(R8), Z0
 	VPANDD           Z8, Z0, Z0
-	VPSLLW           $0x02, 64(R8), Z24
+	VPSLLW           $0x02, 64(R9), Z24
 	VPTERNLOGD       $0xf8, Z9, Z24, Z0
-	PREFETCHT0       5760(R9)
+	PREFETCHT1       7840(DI)
+	PREFETCHT0       3520(DI)
 	VPDPBUSD.BCST    280(AX), Z0, Z10
 	VPDPBUSD.BCST    284(AX), Z0, Z11
 	VPDPBUSD.BCST    288(AX), Z0, Z12
@@ -21710,10 +21892,12 @@ back5:
 	VPDPBUSD.BCST    296(AX), Z0, Z14
 	VPDPBUSD.BCST    300(AX), Z0, Z15
 	VPDPBUSD.BCST    304(AX), Z0, Z16
-	VPSRLW           $0x04, 192(DI), Z0
+	VPSRLW           $0x04, 192(R8), Z0
 	VPANDD           Z8, Z0, Z0
-	VPSLLW           $0x01, 64(R8), Z24
+	VPSLLW           $0x01, 64(R9), Z24
 	VPTERNLOGD       $0xf8, Z9, Z24, Z0
+	PREFETCHT1       7904(DI)
+	PREFETCHT0       3584(DI)
 	VPDPBUSD.BCST    308(AX), Z0, Z10
 	VPDPBUSD.BCST    312(AX), Z0, Z11
 	VPDPBUSD.BCST    316(AX), Z0, Z12
@@ -21721,9 +21905,9 @@ back5:
 	VPDPBUSD.BCST    324(AX), Z0, Z14
 	VPDPBUSD.BCST    328(AX), Z0, Z15
 	VPDPBUSD.BCST    332(AX), Z0, Z16
-	VPSRLW           $0x04, 256(DI), Z0
+	VPSRLW           $0x04, 256(R8), Z0
 	VPANDD           Z8, Z0, Z0
-	VMOVDQU32        64(R8), Z24
+	VMOVDQU32        64(R9), Z24
 	VPTERNLOGD       $0xf8, Z9, Z24, Z0
 	VPDPBUSD.BCST    336(AX), Z0, Z10
 	VPDPBUSD.BCST    340(AX), Z0, Z11
@@ -21732,9 +21916,9 @@ back5:
 	VPDPBUSD.BCST    352(AX), Z0, Z14
 	VPDPBUSD.BCST    356(AX), Z0, Z15
 	VPDPBUSD.BCST    360(AX), Z0, Z16
-	VPSRLW           $0x04, 320(DI), Z0
+	VPSRLW           $0x04, 320(R8), Z0
 	VPANDD           Z8, Z0, Z0
-	VPSRLW           $0x01, 64(R8), Z24
+	VPSRLW           $0x01, 64(R9), Z24
 	VPTERNLOGD       $0xf8, Z9, Z24, Z0
 	VPDPBUSD.BCST    364(AX), Z0, Z10
 	VPDPBUSD.BCST    368(AX), Z0, Z11
@@ -21743,9 +21927,9 @@ back5:
 	VPDPBUSD.BCST    380(AX), Z0, Z14
 	VPDPBUSD.BCST    384(AX), Z0, Z15
 	VPDPBUSD.BCST    388(AX), Z0, Z16
-	VPSRLW           $0x04, 384(DI), Z0
+	VPSRLW           $0x04, 384(R8), Z0
 	VPANDD           Z8, Z0, Z0
-	VPSRLW           $0x02, 64(R8), Z24
+	VPSRLW           $0x02, 64(R9), Z24
 	VPTERNLOGD       $0xf8, Z9, Z24, Z0
 	VPDPBUSD.BCST    392(AX), Z0, Z10
 	VPDPBUSD.BCST    396(AX), Z0, Z11
@@ -21754,9 +21938,9 @@ back5:
 	VPDPBUSD.BCST    408(AX), Z0, Z14
 	VPDPBUSD.BCST    412(AX), Z0, Z15
 	VPDPBUSD.BCST    416(AX), Z0, Z16
-	VPSRLW           $0x04, 448(DI), Z0
+	VPSRLW           $0x04, 448(R8), Z0
 	VPANDD           Z8, Z0, Z0
-	VPSRLW           $0x03, 64(R8), Z24
+	VPSRLW           $0x03, 64(R9), Z24
 	VPTERNLOGD       $0xf8, Z9, Z24, Z0
 	VPDPBUSD.BCST    420(AX), Z0, Z10
 	VPDPBUSD.BCST    424(AX), Z0, Z11
@@ -21765,7 +21949,7 @@ back5:
 	VPDPBUSD.BCST    436(AX), Z0, Z14
 	VPDPBUSD.BCST    440(AX), Z0, Z15
 	VPDPBUSD.BCST    444(AX), Z0, Z16
-	VPMOVZXBD        16(R9), Z0
+	VPMOVZXBD        16(R10), Z0
 	VPMULLD          Z0, Z10, Z10
 	VPADDD           Z10, Z17, Z17
 	VPMULLD          Z0, Z11, Z11
@@ -21780,9 +21964,10 @@ back5:
 	VPADDD           Z15, Z22, Z22
 	VPMULLD          Z0, Z16, Z16
 	VPADDD           Z16, Z23, Z23
-	ADDQ             $0x00000200, DI
-	ADDQ             $0x00000080, R8
-	ADDQ             $0x00000020, R9
+	ADDQ             $0x000002d0, DI
+	ADDQ             $0x00000200, R8
+	ADDQ             $0x00000080, R9
+	ADDQ             $0x00000020, R10
 	ADDQ             $0x000001c0, AX
 	ADDQ             $0x00000380, CX
 	ADDQ             $0x00000004, DX
@@ -21924,75 +22109,75 @@ plain:
 	RET
 
 large4:
-	MOVWLZX (DX), R10
+	MOVWLZX (DX), R11
 
 next4:
-	TZCNTL        R10, R11
-	MOVL          R11, R12
-	ANDL          $0x00000008, R12
-	VMOVD         R12, X24
-	MOVL          R11, R12
-	ANDL          $0x00000007, R12
-	SHLL          $0x06, R12
-	ADDQ          DI, R12
-	VMOVDQU32     (R12), Z0
+	TZCNTL        R11, R12
+	MOVL          R12, R13
+	ANDL          $0x00000008, R13
+	VMOVD         R13, X24
+	MOVL          R12, R13
+	ANDL          $0x00000007, R13
+	SHLL          $0x06, R13
+	ADDQ          R8, R13
+	VMOVDQU32     (R13), Z0
 	VPSRLW        X24, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
-	MOVL          R11, R12
-	ANDL          $0x0000000f, R12
-	VMOVD         R12, X24
-	VMOVDQU32     (R8), Z25
+	MOVL          R12, R13
+	ANDL          $0x0000000f, R13
+	VMOVD         R13, X24
+	VMOVDQU32     (R9), Z25
 	VPSRLW        X24, Z25, Z25
 	VPANDD.BCST   words01<>+0(SB), Z25, Z25
 	VPSLLW        $0x04, Z25, Z25
 	VPORD         Z25, Z0, Z0
-	IMUL3Q        $0x0000001c, R11, R11
-	ADDQ          CX, R11
-	VPDPWSSD.BCST (R11), Z0, Z10
-	VPDPWSSD.BCST 4(R11), Z0, Z11
-	VPDPWSSD.BCST 8(R11), Z0, Z12
-	VPDPWSSD.BCST 12(R11), Z0, Z13
-	VPDPWSSD.BCST 16(R11), Z0, Z14
-	VPDPWSSD.BCST 20(R11), Z0, Z15
-	VPDPWSSD.BCST 24(R11), Z0, Z16
-	BLSRL         R10, R10
+	IMUL3Q        $0x0000001c, R12, R12
+	ADDQ          CX, R12
+	VPDPWSSD.BCST (R12), Z0, Z10
+	VPDPWSSD.BCST 4(R12), Z0, Z11
+	VPDPWSSD.BCST 8(R12), Z0, Z12
+	VPDPWSSD.BCST 12(R12), Z0, Z13
+	VPDPWSSD.BCST 16(R12), Z0, Z14
+	VPDPWSSD.BCST 20(R12), Z0, Z15
+	VPDPWSSD.BCST 24(R12), Z0, Z16
+	BLSRL         R11, R11
 	JNZ           next4
 	JMP           back4
 
 large5:
-	MOVWLZX 2(DX), R10
+	MOVWLZX 2(DX), R11
 
 next5:
-	TZCNTL        R10, R11
-	MOVL          R11, R12
-	ANDL          $0x00000008, R12
-	ADDL          $0x04, R12
-	VMOVD         R12, X24
-	MOVL          R11, R12
-	ANDL          $0x00000007, R12
-	SHLL          $0x06, R12
-	ADDQ          DI, R12
-	VMOVDQU32     (R12), Z0
+	TZCNTL        R11, R12
+	MOVL          R12, R13
+	ANDL          $0x00000008, R13
+	ADDL          $0x04, R13
+	VMOVD         R13, X24
+	MOVL          R12, R13
+	ANDL          $0x00000007, R13
+	SHLL          $0x06, R13
+	ADDQ          R8, R13
+	VMOVDQU32     (R13), Z0
 	VPSRLW        X24, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
-	MOVL          R11, R12
-	ANDL          $0x0000000f, R12
-	VMOVD         R12, X24
-	VMOVDQU32     64(R8), Z25
+	MOVL          R12, R13
+	ANDL          $0x0000000f, R13
+	VMOVD         R13, X24
+	VMOVDQU32     64(R9), Z25
 	VPSRLW        X24, Z25, Z25
 	VPANDD.BCST   words01<>+0(SB), Z25, Z25
 	VPSLLW        $0x04, Z25, Z25
 	VPORD         Z25, Z0, Z0
-	IMUL3Q        $0x0000001c, R11, R11
-	ADDQ          CX, R11
-	VPDPWSSD.BCST 448(R11), Z0, Z10
-	VPDPWSSD.BCST 452(R11), Z0, Z11
-	VPDPWSSD.BCST 456(R11), Z0, Z12
-	VPDPWSSD.BCST 460(R11), Z0, Z13
-	VPDPWSSD.BCST 464(R11), Z0, Z14
-	VPDPWSSD.BCST 468(R11), Z0, Z15
-	VPDPWSSD.BCST 472(R11), Z0, Z16
-	BLSRL         R10, R10
+	IMUL3Q        $0x0000001c, R12, R12
+	ADDQ          CX, R12
+	VPDPWSSD.BCST 448(R12), Z0, Z10
+	VPDPWSSD.BCST 452(R12), Z0, Z11
+	VPDPWSSD.BCST 456(R12), Z0, Z12
+	VPDPWSSD.BCST 460(R12), Z0, Z13
+	VPDPWSSD.BCST 464(R12), Z0, Z14
+	VPDPWSSD.BCST 468(R12), Z0, Z15
+	VPDPWSSD.BCST 472(R12), Z0, Z16
+	BLSRL         R11, R11
 	JNZ           next5
 	JMP           back5
 
@@ -22014,10 +22199,11 @@ loop1:
 	VPXORD       Z6, Z6, Z6
 	VPXORD       Z7, Z7, Z7
 	VPXORD       Z8, Z8, Z8
-	MOVL         $0x0f0f0f0f, DI
-	VPBROADCASTD DI, Z9
-	MOVL         $0x10101010, DI
-	VPBROADCASTD DI, Z10
+	MOVQ         BX, DI
+	MOVL         $0x0f0f0f0f, R8
+	VPBROADCASTD R8, Z9
+	MOVL         $0x10101010, R8
+	VPBROADCASTD R8, Z10
 
 loop2:
 	VPXORD Z19, Z19, Z19
@@ -22029,9 +22215,9 @@ loop2:
 	VPXORD Z25, Z25, Z25
 	VPXORD Z26, Z26, Z26
 	MOVQ   $0x00000004, (SP)
-	LEAQ   (BX), DI
-	LEAQ   2048(BX), R8
-	LEAQ   2560(BX), R9
+	LEAQ   (BX), R8
+	LEAQ   2048(BX), R9
+	LEAQ   2560(BX), R10
 
 loop3:
 	VPXORD Z11, Z11, Z11
@@ -22046,10 +22232,11 @@ loop3:
 	JNE    large4
 
 back4:
-	VPANDD        (DI), Z9, Z0
-	VPSLLW        $0x04, (R8), Z27
+	VPANDD        (R8), Z9, Z0
+	VPSLLW        $0x04, (R9), Z27
 	VPTERNLOGD    $0xf8, Z10, Z27, Z0
-	PREFETCHT0    5760(DI)
+	PREFETCHT1    7200(DI)
+	PREFETCHT0    2880(DI)
 	VPDPBUSD.BCST (AX), Z0, Z11
 	VPDPBUSD.BCST 4(AX), Z0, Z12
 	VPDPBUSD.BCST 8(AX), Z0, Z13
@@ -22058,10 +22245,11 @@ back4:
 	VPDPBUSD.BCST 20(AX), Z0, Z16
 	VPDPBUSD.BCST 24(AX), Z0, Z17
 	VPDPBUSD.BCST 28(AX), Z0, Z18
-	VPANDD        64(DI), Z9, Z0
-	VPSLLW        $0x03, (R8), Z27
+	VPANDD        64(R8), Z9, Z0
+	VPSLLW        $0x03, (R9), Z27
 	VPTERNLOGD    $0xf8, Z10, Z27, Z0
-	PREFETCHT0    5824(DI)
+	PREFETCHT1    7264(DI)
+	PREFETCHT0    2944(DI)
 	VPDPBUSD.BCST 32(AX), Z0, Z11
 	VPDPBUSD.BCST 36(AX), Z0, Z12
 	VPDPBUSD.BCST 40(AX), Z0, Z13
@@ -22070,10 +22258,11 @@ back4:
 	VPDPBUSD.BCST 52(AX), Z0, Z16
 	VPDPBUSD.BCST 56(AX), Z0, Z17
 	VPDPBUSD.BCST 60(AX), Z0, Z18
-	VPANDD        128(DI), Z9, Z0
-	VPSLLW        $0x02, (R8), Z27
+	VPANDD        128(R8), Z9, Z0
+	VPSLLW        $0x02, (R9), Z27
 	VPTERNLOGD    $0xf8, Z10, Z27, Z0
-	PREFETCHT0    5888(DI)
+	PREFETCHT1    7328(DI)
+	PREFETCHT0    3008(DI)
 	VPDPBUSD.BCST 64(AX), Z0, Z11
 	VPDPBUSD.BCST 68(AX), Z0, Z12
 	VPDPBUSD.BCST 72(AX), Z0, Z13
@@ -22082,10 +22271,11 @@ back4:
 	VPDPBUSD.BCST 84(AX), Z0, Z16
 	VPDPBUSD.BCST 88(AX), Z0, Z17
 	VPDPBUSD.BCST 92(AX), Z0, Z18
-	VPANDD        192(DI), Z9, Z0
-	VPSLLW        $0x01, (R8), Z27
+	VPANDD        192(R8), Z9, Z0
+	VPSLLW        $0x01, (R9), Z27
 	VPTERNLOGD    $0xf8, Z10, Z27, Z0
-	PREFETCHT0    5952(DI)
+	PREFETCHT1    7392(DI)
+	PREFETCHT0    3072(DI)
 	VPDPBUSD.BCST 96(AX), Z0, Z11
 	VPDPBUSD.BCST 100(AX), Z0, Z12
 	VPDPBUSD.BCST 104(AX), Z0, Z13
@@ -22094,10 +22284,11 @@ back4:
 	VPDPBUSD.BCST 116(AX), Z0, Z16
 	VPDPBUSD.BCST 120(AX), Z0, Z17
 	VPDPBUSD.BCST 124(AX), Z0, Z18
-	VPANDD        256(DI), Z9, Z0
-	VMOVDQU32     (R8), Z27
+	VPANDD        256(R8), Z9, Z0
+	VMOVDQU32     (R9), Z27
 	VPTERNLOGD    $0xf8, Z10, Z27, Z0
-	PREFETCHT0    6016(DI)
+	PREFETCHT1    7456(DI)
+	PREFETCHT0    3136(DI)
 	VPDPBUSD.BCST 128(AX), Z0, Z11
 	VPDPBUSD.BCST 132(AX), Z0, Z12
 	VPDPBUSD.BCST 136(AX), Z0, Z13
@@ -22106,10 +22297,11 @@ back4:
 	VPDPBUSD.BCST 148(AX), Z0, Z16
 	VPDPBUSD.BCST 152(AX), Z0, Z17
 	VPDPBUSD.BCST 156(AX), Z0, Z18
-	VPANDD        320(DI), Z9, Z0
-	VPSRLW        $0x01, (R8), Z27
+	VPANDD        320(R8), Z9, Z0
+	VPSRLW        $0x01, (R9), Z27
 	VPTERNLOGD    $0xf8, Z10, Z27, Z0
-	PREFETCHT0    6080(DI)
+	PREFETCHT1    7520(DI)
+	PREFETCHT0    3200(DI)
 	VPDPBUSD.BCST 160(AX), Z0, Z11
 	VPDPBUSD.BCST 164(AX), Z0, Z12
 	VPDPBUSD.BCST 168(AX), Z0, Z13
@@ -22118,10 +22310,11 @@ back4:
 	VPDPBUSD.BCST 180(AX), Z0, Z16
 	VPDPBUSD.BCST 184(AX), Z0, Z17
 	VPDPBUSD.BCST 188(AX), Z0, Z18
-	VPANDD        384(DI), Z9, Z0
-	VPSRLW        $0x02, (R8), Z27
+	VPANDD        384(R8), Z9, Z0
+	VPSRLW        $0x02, (R9), Z27
 	VPTERNLOGD    $0xf8, Z10, Z27, Z0
-	PREFETCHT0    6144(DI)
+	PREFETCHT1    7584(DI)
+	PREFETCHT0    3264(DI)
 	VPDPBUSD.BCST 192(AX), Z0, Z11
 	VPDPBUSD.BCST 196(AX), Z0, Z12
 	VPDPBUSD.BCST 200(AX), Z0, Z13
@@ -22130,10 +22323,11 @@ back4:
 	VPDPBUSD.BCST 212(AX), Z0, Z16
 	VPDPBUSD.BCST 216(AX), Z0, Z17
 	VPDPBUSD.BCST 220(AX), Z0, Z18
-	VPANDD        448(DI), Z9, Z0
-	VPSRLW        $0x03, (R8), Z27
+	VPANDD        448(R8), Z9, Z0
+	VPSRLW        $0x03, (R9), Z27
 	VPTERNLOGD    $0xf8, Z10, Z27, Z0
-	PREFETCHT0    6208(DI)
+	PREFETCHT1    7648(DI)
+	PREFETCHT0    3328(DI)
 	VPDPBUSD.BCST 224(AX), Z0, Z11
 	VPDPBUSD.BCST 228(AX), Z0, Z12
 	VPDPBUSD.BCST 232(AX), Z0, Z13
@@ -22142,7 +22336,7 @@ back4:
 	VPDPBUSD.BCST 244(AX), Z0, Z16
 	VPDPBUSD.BCST 248(AX), Z0, Z17
 	VPDPBUSD.BCST 252(AX), Z0, Z18
-	VPMOVZXBD     (R9), Z0
+	VPMOVZXBD     (R10), Z0
 	VPMULLD       Z0, Z11, Z11
 	VPADDD        Z11, Z19, Z19
 	VPMULLD       Z0, Z12, Z12
@@ -22171,11 +22365,12 @@ back4:
 	JNE           large5
 
 back5:
-	VPSRLW           $0x04, (DI), Z0
+	VPSRLW           $0x04, (R8), Z0
 	VPANDD           Z9, Z0, Z0
-	VPSLLW           $0x04, 64(R8), Z27
+	VPSLLW           $0x04, 64(R9), Z27
 	VPTERNLOGD       $0xf8, Z10, Z27, Z0
-	PREFETCHT0       5760(R8)
+	PREFETCHT1       7712(DI)
+	PREFETCHT0       3392(DI)
 	VPDPBUSD.BCST    256(AX), Z0, Z11
 	VPDPBUSD.BCST    260(AX), Z0, Z12
 	VPDPBUSD.BCST    264(AX), Z0, Z13
@@ -22184,11 +22379,12 @@ back5:
 	VPDPBUSD.BCST    276(AX), Z0, Z16
 	VPDPBUSD.BCST    280(AX), Z0, Z17
 	VPDPBUSD.BCST    284(AX), Z0, Z18
-	VPSRLW           $0x04, 64(DI), Z0
+	VPSRLW           $0x04, 64(R8), Z0
 	VPANDD           Z9, Z0, Z0
-	VPSLLW           $0x03, 64(R8), Z27
+	VPSLLW           $0x03, 64(R9), Z27
 	VPTERNLOGD       $0xf8, Z10, Z27, Z0
-	PREFETCHT0       5824(R8)
+	PREFETCHT1       7776(DI)
+	PREFETCHT0       3456(DI)
 	VPDPBUSD.BCST    288(AX), Z0, Z11
 	VPDPBUSD.BCST    292(AX), Z0, Z12
 	VPDPBUSD.BCST    296(AX), Z0, Z13
@@ -22197,11 +22393,12 @@ back5:
 	VPDPBUSD.BCST    308(AX), Z0, Z16
 	VPDPBUSD.BCST    312(AX), Z0, Z17
 	VPDPBUSD.BCST    316(AX), Z0, Z18
-	VPSRLW           $0x04, 128(DI), Z0
+	VPSRLW           $0x04, 128(R8), Z0
 	VPANDD           Z9, Z0, Z0
-	VPSLLW           $0x02, 64(R8), Z27
+	VPSLLW           $0x02, 64(R9), Z27
 	VPTERNLOGD       $0xf8, Z10, Z27, Z0
-	PREFETCHT0       5760(R9)
+	PREFETCHT1       7840(DI)
+	PREFETCHT0       3520(DI)
 	VPDPBUSD.BCST    320(AX), Z0, Z11
 	VPDPBUSD.BCST    324(AX), Z0, Z12
 	VPDPBUSD.BCST    328(AX), Z0, Z13
@@ -22210,10 +22407,12 @@ back5:
 	VPDPBUSD.BCST    340(AX), Z0, Z16
 	VPDPBUSD.BCST    344(AX), Z0, Z17
 	VPDPBUSD.BCST    348(AX), Z0, Z18
-	VPSRLW           $0x04, 192(DI), Z0
+	VPSRLW           $0x04, 192(R8), Z0
 	VPANDD           Z9, Z0, Z0
-	VPSLLW           $0x01, 64(R8), Z27
+	VPSLLW           $0x01, 64(R9), Z27
 	VPTERNLOGD       $0xf8, Z10, Z27, Z0
+	PREFETCHT1       7904(DI)
+	PREFETCHT0       3584(DI)
 	VPDPBUSD.BCST    352(AX), Z0, Z11
 	VPDPBUSD.BCST    356(AX), Z0, Z12
 	VPDPBUSD.BCST    360(AX), Z0, Z13
@@ -22222,9 +22421,9 @@ back5:
 	VPDPBUSD.BCST    372(AX), Z0, Z16
 	VPDPBUSD.BCST    376(AX), Z0, Z17
 	VPDPBUSD.BCST    380(AX), Z0, Z18
-	VPSRLW           $0x04, 256(DI), Z0
+	VPSRLW           $0x04, 256(R8), Z0
 	VPANDD           Z9, Z0, Z0
-	VMOVDQU32        64(R8), Z27
+	VMOVDQU32        64(R9), Z27
 	VPTERNLOGD       $0xf8, Z10, Z27, Z0
 	VPDPBUSD.BCST    384(AX), Z0, Z11
 	VPDPBUSD.BCST    388(AX), Z0, Z12
@@ -22234,9 +22433,9 @@ back5:
 	VPDPBUSD.BCST    404(AX), Z0, Z16
 	VPDPBUSD.BCST    408(AX), Z0, Z17
 	VPDPBUSD.BCST    412(AX), Z0, Z18
-	VPSRLW           $0x04, 320(DI), Z0
+	VPSRLW           $0x04, 320(R8), Z0
 	VPANDD           Z9, Z0, Z0
-	VPSRLW           $0x01, 64(R8), Z27
+	VPSRLW           $0x01, 64(R9), Z27
 	VPTERNLOGD       $0xf8, Z10, Z27, Z0
 	VPDPBUSD.BCST    416(AX), Z0, Z11
 	VPDPBUSD.BCST    420(AX), Z0, Z12
@@ -22246,9 +22445,9 @@ back5:
 	VPDPBUSD.BCST    436(AX), Z0, Z16
 	VPDPBUSD.BCST    440(AX), Z0, Z17
 	VPDPBUSD.BCST    444(AX), Z0, Z18
-	VPSRLW           $0x04, 384(DI), Z0
+	VPSRLW           $0x04, 384(R8), Z0
 	VPANDD           Z9, Z0, Z0
-	VPSRLW           $0x02, 64(R8), Z27
+	VPSRLW           $0x02, 64(R9), Z27
 	VPTERNLOGD       $0xf8, Z10, Z27, Z0
 	VPDPBUSD.BCST    448(AX), Z0, Z11
 	VPDPBUSD.BCST    452(AX), Z0, Z12
@@ -22258,9 +22457,9 @@ back5:
 	VPDPBUSD.BCST    468(AX), Z0, Z16
 	VPDPBUSD.BCST    472(AX), Z0, Z17
 	VPDPBUSD.BCST    476(AX), Z0, Z18
-	VPSRLW           $0x04, 448(DI), Z0
+	VPSRLW           $0x04, 448(R8), Z0
 	VPANDD           Z9, Z0, Z0
-	VPSRLW           $0x03, 64(R8), Z27
+	VPSRLW           $0x03, 64(R9), Z27
 	VPTERNLOGD       $0xf8, Z10, Z27, Z0
 	VPDPBUSD.BCST    480(AX), Z0, Z11
 	VPDPBUSD.BCST    484(AX), Z0, Z12
@@ -22270,7 +22469,7 @@ back5:
 	VPDPBUSD.BCST    500(AX), Z0, Z16
 	VPDPBUSD.BCST    504(AX), Z0, Z17
 	VPDPBUSD.BCST    508(AX), Z0, Z18
-	VPMOVZXBD        16(R9), Z0
+	VPMOVZXBD        16(R10), Z0
 	VPMULLD          Z0, Z11, Z11
 	VPADDD           Z11, Z19, Z19
 	VPMULLD          Z0, Z12, Z12
@@ -22287,9 +22486,10 @@ back5:
 	VPADDD           Z17, Z25, Z25
 	VPMULLD          Z0, Z18, Z18
 	VPADDD           Z18, Z26, Z26
-	ADDQ             $0x00000200, DI
-	ADDQ             $0x00000080, R8
-	ADDQ             $0x00000020, R9
+	ADDQ             $0x000002d0, DI
+	ADDQ             $0x00000200, R8
+	ADDQ             $0x00000080, R9
+	ADDQ             $0x00000020, R10
 	ADDQ             $0x00000200, AX
 	ADDQ             $0x00000400, CX
 	ADDQ             $0x00000004, DX
@@ -22446,77 +22646,77 @@ plain:
 	RET
 
 large4:
-	MOVWLZX (DX), R10
+	MOVWLZX (DX), R11
 
 next4:
-	TZCNTL        R10, R11
-	MOVL          R11, R12
-	ANDL          $0x00000008, R12
-	VMOVD         R12, X27
-	MOVL          R11, R12
-	ANDL          $0x00000007, R12
-	SHLL          $0x06, R12
-	ADDQ          DI, R12
-	VMOVDQU32     (R12), Z0
+	TZCNTL        R11, R12
+	MOVL          R12, R13
+	ANDL          $0x00000008, R13
+	VMOVD         R13, X27
+	MOVL          R12, R13
+	ANDL          $0x00000007, R13
+	SHLL          $0x06, R13
+	ADDQ          R8, R13
+	VMOVDQU32     (R13), Z0
 	VPSRLW        X27, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
-	MOVL          R11, R12
-	ANDL          $0x0000000f, R12
-	VMOVD         R12, X27
-	VMOVDQU32     (R8), Z28
+	MOVL          R12, R13
+	ANDL          $0x0000000f, R13
+	VMOVD         R13, X27
+	VMOVDQU32     (R9), Z28
 	VPSRLW        X27, Z28, Z28
 	VPANDD.BCST   words01<>+0(SB), Z28, Z28
 	VPSLLW        $0x04, Z28, Z28
 	VPORD         Z28, Z0, Z0
-	IMUL3Q        $0x00000020, R11, R11
-	ADDQ          CX, R11
-	VPDPWSSD.BCST (R11), Z0, Z11
-	VPDPWSSD.BCST 4(R11), Z0, Z12
-	VPDPWSSD.BCST 8(R11), Z0, Z13
-	VPDPWSSD.BCST 12(R11), Z0, Z14
-	VPDPWSSD.BCST 16(R11), Z0, Z15
-	VPDPWSSD.BCST 20(R11), Z0, Z16
-	VPDPWSSD.BCST 24(R11), Z0, Z17
-	VPDPWSSD.BCST 28(R11), Z0, Z18
-	BLSRL         R10, R10
+	IMUL3Q        $0x00000020, R12, R12
+	ADDQ          CX, R12
+	VPDPWSSD.BCST (R12), Z0, Z11
+	VPDPWSSD.BCST 4(R12), Z0, Z12
+	VPDPWSSD.BCST 8(R12), Z0, Z13
+	VPDPWSSD.BCST 12(R12), Z0, Z14
+	VPDPWSSD.BCST 16(R12), Z0, Z15
+	VPDPWSSD.BCST 20(R12), Z0, Z16
+	VPDPWSSD.BCST 24(R12), Z0, Z17
+	VPDPWSSD.BCST 28(R12), Z0, Z18
+	BLSRL         R11, R11
 	JNZ           next4
 	JMP           back4
 
 large5:
-	MOVWLZX 2(DX), R10
+	MOVWLZX 2(DX), R11
 
 next5:
-	TZCNTL        R10, R11
-	MOVL          R11, R12
-	ANDL          $0x00000008, R12
-	ADDL          $0x04, R12
-	VMOVD         R12, X27
-	MOVL          R11, R12
-	ANDL          $0x00000007, R12
-	SHLL          $0x06, R12
-	ADDQ          DI, R12
-	VMOVDQU32     (R12), Z0
+	TZCNTL        R11, R12
+	MOVL          R12, R13
+	ANDL          $0x00000008, R13
+	ADDL          $0x04, R13
+	VMOVD         R13, X27
+	MOVL          R12, R13
+	ANDL          $0x00000007, R13
+	SHLL          $0x06, R13
+	ADDQ          R8, R13
+	VMOVDQU32     (R13), Z0
 	VPSRLW        X27, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
-	MOVL          R11, R12
-	ANDL          $0x0000000f, R12
-	VMOVD         R12, X27
-	VMOVDQU32     64(R8), Z28
+	MOVL          R12, R13
+	ANDL          $0x0000000f, R13
+	VMOVD         R13, X27
+	VMOVDQU32     64(R9), Z28
 	VPSRLW        X27, Z28, Z28
 	VPANDD.BCST   words01<>+0(SB), Z28, Z28
 	VPSLLW        $0x04, Z28, Z28
 	VPORD         Z28, Z0, Z0
-	IMUL3Q        $0x00000020, R11, R11
-	ADDQ          CX, R11
-	VPDPWSSD.BCST 512(R11), Z0, Z11
-	VPDPWSSD.BCST 516(R11), Z0, Z12
-	VPDPWSSD.BCST 520(R11), Z0, Z13
-	VPDPWSSD.BCST 524(R11), Z0, Z14
-	VPDPWSSD.BCST 528(R11), Z0, Z15
-	VPDPWSSD.BCST 532(R11), Z0, Z16
-	VPDPWSSD.BCST 536(R11), Z0, Z17
-	VPDPWSSD.BCST 540(R11), Z0, Z18
-	BLSRL         R10, R10
+	IMUL3Q        $0x00000020, R12, R12
+	ADDQ          CX, R12
+	VPDPWSSD.BCST 512(R12), Z0, Z11
+	VPDPWSSD.BCST 516(R12), Z0, Z12
+	VPDPWSSD.BCST 520(R12), Z0, Z13
+	VPDPWSSD.BCST 524(R12), Z0, Z14
+	VPDPWSSD.BCST 528(R12), Z0, Z15
+	VPDPWSSD.BCST 532(R12), Z0, Z16
+	VPDPWSSD.BCST 536(R12), Z0, Z17
+	VPDPWSSD.BCST 540(R12), Z0, Z18
+	BLSRL         R11, R11
 	JNZ           next5
 	JMP           back5
 
@@ -25078,137 +25278,140 @@ loop1:
 	MOVQ         tile+16(FP), BX
 	MOVQ         blocks+56(FP), SI
 	VPXORD       Z1, Z1, Z1
-	MOVL         $0x0f0f0f0f, DI
-	VPBROADCASTD DI, Z2
-	MOVL         $0x30303030, DI
-	VPBROADCASTD DI, Z3
+	MOVQ         BX, DI
+	MOVL         $0x0f0f0f0f, R8
+	VPBROADCASTD R8, Z2
+	MOVL         $0x30303030, R8
+	VPBROADCASTD R8, Z3
 
 loop2:
 	VPXORD Z5, Z5, Z5
-	LEAQ   256(AX), DI
+	LEAQ   256(AX), R8
 	MOVQ   $0x00000004, (SP)
-	LEAQ   (BX), R8
+	LEAQ   (BX), R9
 
 loop3:
-	VPBROADCASTD (DI), Z4
+	VPBROADCASTD (R8), Z4
 	TESTL        $0x00000f0f, (DX)
 	JNE          large4
 
 back4:
-	VPANDD        (R8), Z2, Z0
-	VPSLLW        $0x04, 512(R8), Z6
+	VPANDD        (R9), Z2, Z0
+	VPSLLW        $0x04, 512(R9), Z6
 	VPTERNLOGD    $0xf8, Z3, Z6, Z0
-	PREFETCHT0    3360(R8)
+	PREFETCHT1    8400(DI)
 	VPDPBUSD.BCST (AX), Z0, Z4
-	VPANDD        64(R8), Z2, Z0
-	VPSLLW        $0x04, 576(R8), Z6
+	VPANDD        64(R9), Z2, Z0
+	VPSLLW        $0x04, 576(R9), Z6
 	VPTERNLOGD    $0xf8, Z3, Z6, Z0
-	PREFETCHT0    3424(R8)
+	PREFETCHT1    8464(DI)
 	VPDPBUSD.BCST 4(AX), Z0, Z4
-	VPANDD        128(R8), Z2, Z0
-	VPSLLW        $0x04, 640(R8), Z6
+	VPANDD        128(R9), Z2, Z0
+	VPSLLW        $0x04, 640(R9), Z6
 	VPTERNLOGD    $0xf8, Z3, Z6, Z0
-	PREFETCHT0    3488(R8)
+	PREFETCHT1    8528(DI)
 	VPDPBUSD.BCST 8(AX), Z0, Z4
-	VPANDD        192(R8), Z2, Z0
-	VPSLLW        $0x04, 704(R8), Z6
+	VPANDD        192(R9), Z2, Z0
+	VPSLLW        $0x04, 704(R9), Z6
 	VPTERNLOGD    $0xf8, Z3, Z6, Z0
-	PREFETCHT0    3552(R8)
+	PREFETCHT1    8592(DI)
 	VPDPBUSD.BCST 12(AX), Z0, Z4
-	VPMOVSXBD     768(R8), Z0
+	VPMOVSXBD     768(R9), Z0
 	VPMULLD       Z0, Z4, Z4
 	VPADDD        Z4, Z5, Z5
-	VPBROADCASTD  4(DI), Z4
+	VPBROADCASTD  4(R8), Z4
 	TESTL         $0x0000f0f0, (DX)
 	JNE           large5
 
 back5:
-	VPANDD        256(R8), Z2, Z0
-	VPSLLW        $0x02, 512(R8), Z6
+	VPANDD        256(R9), Z2, Z0
+	VPSLLW        $0x02, 512(R9), Z6
 	VPTERNLOGD    $0xf8, Z3, Z6, Z0
-	PREFETCHT0    3616(R8)
+	PREFETCHT1    8656(DI)
 	VPDPBUSD.BCST 16(AX), Z0, Z4
-	VPANDD        320(R8), Z2, Z0
-	VPSLLW        $0x02, 576(R8), Z6
+	VPANDD        320(R9), Z2, Z0
+	VPSLLW        $0x02, 576(R9), Z6
 	VPTERNLOGD    $0xf8, Z3, Z6, Z0
-	PREFETCHT0    3680(R8)
+	PREFETCHT1    8720(DI)
 	VPDPBUSD.BCST 20(AX), Z0, Z4
-	VPANDD        384(R8), Z2, Z0
-	VPSLLW        $0x02, 640(R8), Z6
+	VPANDD        384(R9), Z2, Z0
+	VPSLLW        $0x02, 640(R9), Z6
 	VPTERNLOGD    $0xf8, Z3, Z6, Z0
-	PREFETCHT0    3744(R8)
+	PREFETCHT1    8784(DI)
 	VPDPBUSD.BCST 24(AX), Z0, Z4
-	VPANDD        448(R8), Z2, Z0
-	VPSLLW        $0x02, 704(R8), Z6
+	VPANDD        448(R9), Z2, Z0
+	VPSLLW        $0x02, 704(R9), Z6
 	VPTERNLOGD    $0xf8, Z3, Z6, Z0
-	PREFETCHT0    3808(R8)
+	PREFETCHT1    8848(DI)
 	VPDPBUSD.BCST 28(AX), Z0, Z4
-	VPMOVSXBD     784(R8), Z0
+	VPMOVSXBD     784(R9), Z0
 	VPMULLD       Z0, Z4, Z4
 	VPADDD        Z4, Z5, Z5
-	VPBROADCASTD  8(DI), Z4
+	VPBROADCASTD  8(R8), Z4
 	TESTL         $0x0f0f0000, (DX)
 	JNE           large6
 
 back6:
-	VPSRLW        $0x04, (R8), Z0
+	VPSRLW        $0x04, (R9), Z0
 	VPANDD        Z2, Z0, Z0
-	VMOVDQU32     512(R8), Z6
+	VMOVDQU32     512(R9), Z6
 	VPTERNLOGD    $0xf8, Z3, Z6, Z0
-	PREFETCHT0    3872(R8)
+	PREFETCHT1    8912(DI)
 	VPDPBUSD.BCST 32(AX), Z0, Z4
-	VPSRLW        $0x04, 64(R8), Z0
+	VPSRLW        $0x04, 64(R9), Z0
 	VPANDD        Z2, Z0, Z0
-	VMOVDQU32     576(R8), Z6
+	VMOVDQU32     576(R9), Z6
 	VPTERNLOGD    $0xf8, Z3, Z6, Z0
-	PREFETCHT0    3936(R8)
+	PREFETCHT1    8976(DI)
 	VPDPBUSD.BCST 36(AX), Z0, Z4
-	VPSRLW        $0x04, 128(R8), Z0
+	VPSRLW        $0x04, 128(R9), Z0
 	VPANDD        Z2, Z0, Z0
-	VMOVDQU32     640(R8), Z6
+	VMOVDQU32     640(R9), Z6
 	VPTERNLOGD    $0xf8, Z3, Z6, Z0
-	PREFETCHT0    4000(R8)
+	PREFETCHT1    9040(DI)
 	VPDPBUSD.BCST 40(AX), Z0, Z4
-	VPSRLW        $0x04, 192(R8), Z0
+	VPSRLW        $0x04, 192(R9), Z0
 	VPANDD        Z2, Z0, Z0
-	VMOVDQU32     704(R8), Z6
+	VMOVDQU32     704(R9), Z6
 	VPTERNLOGD    $0xf8, Z3, Z6, Z0
-	PREFETCHT0    4064(R8)
+	PREFETCHT1    9104(DI)
 	VPDPBUSD.BCST 44(AX), Z0, Z4
-	VPMOVSXBD     800(R8), Z0
+	VPMOVSXBD     800(R9), Z0
 	VPMULLD       Z0, Z4, Z4
 	VPADDD        Z4, Z5, Z5
-	VPBROADCASTD  12(DI), Z4
+	VPBROADCASTD  12(R8), Z4
 	TESTL         $0xf0f00000, (DX)
 	JNE           large7
 
 back7:
-	VPSRLW           $0x04, 256(R8), Z0
+	VPSRLW           $0x04, 256(R9), Z0
 	VPANDD           Z2, Z0, Z0
-	VPSRLW           $0x02, 512(R8), Z6
+	VPSRLW           $0x02, 512(R9), Z6
 	VPTERNLOGD       $0xf8, Z3, Z6, Z0
-	PREFETCHT0       4128(R8)
+	PREFETCHT1       9168(DI)
 	VPDPBUSD.BCST    48(AX), Z0, Z4
-	VPSRLW           $0x04, 320(R8), Z0
+	VPSRLW           $0x04, 320(R9), Z0
 	VPANDD           Z2, Z0, Z0
-	VPSRLW           $0x02, 576(R8), Z6
+	VPSRLW           $0x02, 576(R9), Z6
 	VPTERNLOGD       $0xf8, Z3, Z6, Z0
+	PREFETCHT1       9232(DI)
 	VPDPBUSD.BCST    52(AX), Z0, Z4
-	VPSRLW           $0x04, 384(R8), Z0
+	VPSRLW           $0x04, 384(R9), Z0
 	VPANDD           Z2, Z0, Z0
-	VPSRLW           $0x02, 640(R8), Z6
+	VPSRLW           $0x02, 640(R9), Z6
 	VPTERNLOGD       $0xf8, Z3, Z6, Z0
 	VPDPBUSD.BCST    56(AX), Z0, Z4
-	VPSRLW           $0x04, 448(R8), Z0
+	VPSRLW           $0x04, 448(R9), Z0
 	VPANDD           Z2, Z0, Z0
-	VPSRLW           $0x02, 704(R8), Z6
+	VPSRLW           $0x02, 704(R9), Z6
 	VPTERNLOGD       $0xf8, Z3, Z6, Z0
 	VPDPBUSD.BCST    60(AX), Z0, Z4
-	VPMOVSXBD        816(R8), Z0
+	VPMOVSXBD        816(R9), Z0
 	VPMULLD          Z0, Z4, Z4
 	VPADDD           Z4, Z5, Z5
-	ADDQ             $0x00000010, DI
-	ADDQ             $0x00000340, R8
+	ADDQ             $0x00000010, R8
+	ADDQ             $0x00000348, DI
+	ADDQ             $0x00000340, R9
 	ADDQ             $0x00000040, AX
 	ADDQ             $0x00000080, CX
 	ADDQ             $0x00000004, DX
@@ -25248,147 +25451,147 @@ plain:
 	RET
 
 large4:
-	MOVWLZX (DX), R9
-	ANDL    $0x00000f0f, R9
+	MOVWLZX (DX), R10
+	ANDL    $0x00000f0f, R10
 
 next4:
-	TZCNTL        R9, R10
-	MOVL          R10, R11
-	ANDL          $0x00000008, R11
-	VMOVD         R11, X6
-	MOVL          R10, R11
-	ANDL          $0x00000003, R11
-	SHLL          $0x06, R11
-	ADDQ          R8, R11
-	VMOVDQU32     (R11), Z0
+	TZCNTL        R10, R11
+	MOVL          R11, R12
+	ANDL          $0x00000008, R12
+	VMOVD         R12, X6
+	MOVL          R11, R12
+	ANDL          $0x00000003, R12
+	SHLL          $0x06, R12
+	ADDQ          R9, R12
+	VMOVDQU32     (R12), Z0
 	VPSRLW        X6, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
-	MOVL          R10, R11
-	ANDL          $0x00000008, R11
-	VMOVD         R11, X6
-	MOVL          R10, R11
-	ANDL          $0x00000003, R11
-	SHLL          $0x06, R11
-	ADDQ          R8, R11
-	VMOVDQU32     512(R11), Z7
+	MOVL          R11, R12
+	ANDL          $0x00000008, R12
+	VMOVD         R12, X6
+	MOVL          R11, R12
+	ANDL          $0x00000003, R12
+	SHLL          $0x06, R12
+	ADDQ          R9, R12
+	VMOVDQU32     512(R12), Z7
 	VPSRLW        X6, Z7, Z7
 	VPANDD.BCST   words03<>+0(SB), Z7, Z7
 	VPSLLW        $0x04, Z7, Z7
 	VPORD         Z7, Z0, Z0
-	IMUL3Q        $0x00000004, R10, R10
-	ADDQ          CX, R10
-	VPDPWSSD.BCST (R10), Z0, Z4
-	BLSRL         R9, R9
+	IMUL3Q        $0x00000004, R11, R11
+	ADDQ          CX, R11
+	VPDPWSSD.BCST (R11), Z0, Z4
+	BLSRL         R10, R10
 	JNZ           next4
 	JMP           back4
 
 large5:
-	MOVWLZX (DX), R9
-	ANDL    $0x0000f0f0, R9
+	MOVWLZX (DX), R10
+	ANDL    $0x0000f0f0, R10
 
 next5:
-	TZCNTL        R9, R10
-	MOVL          R10, R11
-	ANDL          $0x00000008, R11
-	VMOVD         R11, X6
-	MOVL          R10, R11
-	ANDL          $0x00000003, R11
-	SHLL          $0x06, R11
-	ADDQ          R8, R11
-	VMOVDQU32     256(R11), Z0
+	TZCNTL        R10, R11
+	MOVL          R11, R12
+	ANDL          $0x00000008, R12
+	VMOVD         R12, X6
+	MOVL          R11, R12
+	ANDL          $0x00000003, R12
+	SHLL          $0x06, R12
+	ADDQ          R9, R12
+	VMOVDQU32     256(R12), Z0
 	VPSRLW        X6, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
-	MOVL          R10, R11
-	ANDL          $0x00000008, R11
-	ADDL          $0x02, R11
-	VMOVD         R11, X6
-	MOVL          R10, R11
-	ANDL          $0x00000003, R11
-	SHLL          $0x06, R11
-	ADDQ          R8, R11
-	VMOVDQU32     512(R11), Z7
+	MOVL          R11, R12
+	ANDL          $0x00000008, R12
+	ADDL          $0x02, R12
+	VMOVD         R12, X6
+	MOVL          R11, R12
+	ANDL          $0x00000003, R12
+	SHLL          $0x06, R12
+	ADDQ          R9, R12
+	VMOVDQU32     512(R12), Z7
 	VPSRLW        X6, Z7, Z7
 	VPANDD.BCST   words03<>+0(SB), Z7, Z7
 	VPSLLW        $0x04, Z7, Z7
 	VPORD         Z7, Z0, Z0
-	IMUL3Q        $0x00000004, R10, R10
-	ADDQ          CX, R10
-	VPDPWSSD.BCST (R10), Z0, Z4
-	BLSRL         R9, R9
+	IMUL3Q        $0x00000004, R11, R11
+	ADDQ          CX, R11
+	VPDPWSSD.BCST (R11), Z0, Z4
+	BLSRL         R10, R10
 	JNZ           next5
 	JMP           back5
 
 large6:
-	MOVWLZX 2(DX), R9
-	ANDL    $0x00000f0f, R9
+	MOVWLZX 2(DX), R10
+	ANDL    $0x00000f0f, R10
 
 next6:
-	TZCNTL        R9, R10
-	MOVL          R10, R11
-	ANDL          $0x00000008, R11
-	ADDL          $0x04, R11
-	VMOVD         R11, X6
-	MOVL          R10, R11
-	ANDL          $0x00000003, R11
-	SHLL          $0x06, R11
-	ADDQ          R8, R11
-	VMOVDQU32     (R11), Z0
+	TZCNTL        R10, R11
+	MOVL          R11, R12
+	ANDL          $0x00000008, R12
+	ADDL          $0x04, R12
+	VMOVD         R12, X6
+	MOVL          R11, R12
+	ANDL          $0x00000003, R12
+	SHLL          $0x06, R12
+	ADDQ          R9, R12
+	VMOVDQU32     (R12), Z0
 	VPSRLW        X6, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
-	MOVL          R10, R11
-	ANDL          $0x00000008, R11
-	ADDL          $0x04, R11
-	VMOVD         R11, X6
-	MOVL          R10, R11
-	ANDL          $0x00000003, R11
-	SHLL          $0x06, R11
-	ADDQ          R8, R11
-	VMOVDQU32     512(R11), Z7
+	MOVL          R11, R12
+	ANDL          $0x00000008, R12
+	ADDL          $0x04, R12
+	VMOVD         R12, X6
+	MOVL          R11, R12
+	ANDL          $0x00000003, R12
+	SHLL          $0x06, R12
+	ADDQ          R9, R12
+	VMOVDQU32     512(R12), Z7
 	VPSRLW        X6, Z7, Z7
 	VPANDD.BCST   words03<>+0(SB), Z7, Z7
 	VPSLLW        $0x04, Z7, Z7
 	VPORD         Z7, Z0, Z0
-	IMUL3Q        $0x00000004, R10, R10
-	ADDQ          CX, R10
-	VPDPWSSD.BCST 64(R10), Z0, Z4
-	BLSRL         R9, R9
+	IMUL3Q        $0x00000004, R11, R11
+	ADDQ          CX, R11
+	VPDPWSSD.BCST 64(R11), Z0, Z4
+	BLSRL         R10, R10
 	JNZ           next6
 	JMP           back6
 
 large7:
-	MOVWLZX 2(DX), R9
-	ANDL    $0x0000f0f0, R9
+	MOVWLZX 2(DX), R10
+	ANDL    $0x0000f0f0, R10
 
 next7:
-	TZCNTL        R9, R10
-	MOVL          R10, R11
-	ANDL          $0x00000008, R11
-	ADDL          $0x04, R11
-	VMOVD         R11, X6
-	MOVL          R10, R11
-	ANDL          $0x00000003, R11
-	SHLL          $0x06, R11
-	ADDQ          R8, R11
-	VMOVDQU32     256(R11), Z0
+	TZCNTL        R10, R11
+	MOVL          R11, R12
+	ANDL          $0x00000008, R12
+	ADDL          $0x04, R12
+	VMOVD         R12, X6
+	MOVL          R11, R12
+	ANDL          $0x00000003, R12
+	SHLL          $0x06, R12
+	ADDQ          R9, R12
+	VMOVDQU32     256(R12), Z0
 	VPSRLW        X6, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
-	MOVL          R10, R11
-	ANDL          $0x00000008, R11
-	ADDL          $0x06, R11
-	VMOVD         R11, X6
-	MOVL          R10, R11
-	ANDL          $0x00000003, R11
-	SHLL          $0x06, R11
-	ADDQ          R8, R11
-	VMOVDQU32     512(R11), Z7
+	MOVL          R11, R12
+	ANDL          $0x00000008, R12
+	ADDL          $0x06, R12
+	VMOVD         R12, X6
+	MOVL          R11, R12
+	ANDL          $0x00000003, R12
+	SHLL          $0x06, R12
+	ADDQ          R9, R12
+	VMOVDQU32     512(R12), Z7
 	VPSRLW        X6, Z7, Z7
 	VPANDD.BCST   words03<>+0(SB), Z7, Z7
 	VPSLLW        $0x04, Z7, Z7
 	VPORD         Z7, Z0, Z0
-	IMUL3Q        $0x00000004, R10, R10
-	ADDQ          CX, R10
-	VPDPWSSD.BCST 64(R10), Z0, Z4
-	BLSRL         R9, R9
+	IMUL3Q        $0x00000004, R11, R11
+	ADDQ          CX, R11
+	VPDPWSSD.BCST 64(R11), Z0, Z4
+	BLSRL         R10, R10
 	JNZ           next7
 	JMP           back7
 
@@ -25404,166 +25607,169 @@ loop1:
 	MOVQ         blocks+56(FP), SI
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
-	MOVL         $0x0f0f0f0f, DI
-	VPBROADCASTD DI, Z3
-	MOVL         $0x30303030, DI
-	VPBROADCASTD DI, Z4
+	MOVQ         BX, DI
+	MOVL         $0x0f0f0f0f, R8
+	VPBROADCASTD R8, Z3
+	MOVL         $0x30303030, R8
+	VPBROADCASTD R8, Z4
 
 loop2:
 	VPXORD Z7, Z7, Z7
 	VPXORD Z8, Z8, Z8
-	LEAQ   512(AX), DI
+	LEAQ   512(AX), R8
 	MOVQ   $0x00000004, (SP)
-	LEAQ   (BX), R8
+	LEAQ   (BX), R9
 
 loop3:
-	VPBROADCASTD (DI), Z5
-	VPBROADCASTD 4(DI), Z6
+	VPBROADCASTD (R8), Z5
+	VPBROADCASTD 4(R8), Z6
 	TESTL        $0x00000f0f, (DX)
 	JNE          large4
 
 back4:
-	VPANDD        (R8), Z3, Z0
-	VPSLLW        $0x04, 512(R8), Z9
+	VPANDD        (R9), Z3, Z0
+	VPSLLW        $0x04, 512(R9), Z9
 	VPTERNLOGD    $0xf8, Z4, Z9, Z0
-	PREFETCHT0    3360(R8)
+	PREFETCHT1    8400(DI)
 	VPDPBUSD.BCST (AX), Z0, Z5
 	VPDPBUSD.BCST 4(AX), Z0, Z6
-	VPANDD        64(R8), Z3, Z0
-	VPSLLW        $0x04, 576(R8), Z9
+	VPANDD        64(R9), Z3, Z0
+	VPSLLW        $0x04, 576(R9), Z9
 	VPTERNLOGD    $0xf8, Z4, Z9, Z0
-	PREFETCHT0    3424(R8)
+	PREFETCHT1    8464(DI)
 	VPDPBUSD.BCST 8(AX), Z0, Z5
 	VPDPBUSD.BCST 12(AX), Z0, Z6
-	VPANDD        128(R8), Z3, Z0
-	VPSLLW        $0x04, 640(R8), Z9
+	VPANDD        128(R9), Z3, Z0
+	VPSLLW        $0x04, 640(R9), Z9
 	VPTERNLOGD    $0xf8, Z4, Z9, Z0
-	PREFETCHT0    3488(R8)
+	PREFETCHT1    8528(DI)
 	VPDPBUSD.BCST 16(AX), Z0, Z5
 	VPDPBUSD.BCST 20(AX), Z0, Z6
-	VPANDD        192(R8), Z3, Z0
-	VPSLLW        $0x04, 704(R8), Z9
+	VPANDD        192(R9), Z3, Z0
+	VPSLLW        $0x04, 704(R9), Z9
 	VPTERNLOGD    $0xf8, Z4, Z9, Z0
-	PREFETCHT0    3552(R8)
+	PREFETCHT1    8592(DI)
 	VPDPBUSD.BCST 24(AX), Z0, Z5
 	VPDPBUSD.BCST 28(AX), Z0, Z6
-	VPMOVSXBD     768(R8), Z0
+	VPMOVSXBD     768(R9), Z0
 	VPMULLD       Z0, Z5, Z5
 	VPADDD        Z5, Z7, Z7
 	VPMULLD       Z0, Z6, Z6
 	VPADDD        Z6, Z8, Z8
-	VPBROADCASTD  8(DI), Z5
-	VPBROADCASTD  12(DI), Z6
+	VPBROADCASTD  8(R8), Z5
+	VPBROADCASTD  12(R8), Z6
 	TESTL         $0x0000f0f0, (DX)
 	JNE           large5
 
 back5:
-	VPANDD        256(R8), Z3, Z0
-	VPSLLW        $0x02, 512(R8), Z9
+	VPANDD        256(R9), Z3, Z0
+	VPSLLW        $0x02, 512(R9), Z9
 	VPTERNLOGD    $0xf8, Z4, Z9, Z0
-	PREFETCHT0    3616(R8)
+	PREFETCHT1    8656(DI)
 	VPDPBUSD.BCST 32(AX), Z0, Z5
 	VPDPBUSD.BCST 36(AX), Z0, Z6
-	VPANDD        320(R8), Z3, Z0
-	VPSLLW        $0x02, 576(R8), Z9
+	VPANDD        320(R9), Z3, Z0
+	VPSLLW        $0x02, 576(R9), Z9
 	VPTERNLOGD    $0xf8, Z4, Z9, Z0
-	PREFETCHT0    3680(R8)
+	PREFETCHT1    8720(DI)
 	VPDPBUSD.BCST 40(AX), Z0, Z5
 	VPDPBUSD.BCST 44(AX), Z0, Z6
-	VPANDD        384(R8), Z3, Z0
-	VPSLLW        $0x02, 640(R8), Z9
+	VPANDD        384(R9), Z3, Z0
+	VPSLLW        $0x02, 640(R9), Z9
 	VPTERNLOGD    $0xf8, Z4, Z9, Z0
-	PREFETCHT0    3744(R8)
+	PREFETCHT1    8784(DI)
 	VPDPBUSD.BCST 48(AX), Z0, Z5
 	VPDPBUSD.BCST 52(AX), Z0, Z6
-	VPANDD        448(R8), Z3, Z0
-	VPSLLW        $0x02, 704(R8), Z9
+	VPANDD        448(R9), Z3, Z0
+	VPSLLW        $0x02, 704(R9), Z9
 	VPTERNLOGD    $0xf8, Z4, Z9, Z0
-	PREFETCHT0    3808(R8)
+	PREFETCHT1    8848(DI)
 	VPDPBUSD.BCST 56(AX), Z0, Z5
 	VPDPBUSD.BCST 60(AX), Z0, Z6
-	VPMOVSXBD     784(R8), Z0
+	VPMOVSXBD     784(R9), Z0
 	VPMULLD       Z0, Z5, Z5
 	VPADDD        Z5, Z7, Z7
 	VPMULLD       Z0, Z6, Z6
 	VPADDD        Z6, Z8, Z8
-	VPBROADCASTD  16(DI), Z5
-	VPBROADCASTD  20(DI), Z6
+	VPBROADCASTD  16(R8), Z5
+	VPBROADCASTD  20(R8), Z6
 	TESTL         $0x0f0f0000, (DX)
 	JNE           large6
 
 back6:
-	VPSRLW        $0x04, (R8), Z0
+	VPSRLW        $0x04, (R9), Z0
 	VPANDD        Z3, Z0, Z0
-	VMOVDQU32     512(R8), Z9
+	VMOVDQU32     512(R9), Z9
 	VPTERNLOGD    $0xf8, Z4, Z9, Z0
-	PREFETCHT0    3872(R8)
+	PREFETCHT1    8912(DI)
 	VPDPBUSD.BCST 64(AX), Z0, Z5
 	VPDPBUSD.BCST 68(AX), Z0, Z6
-	VPSRLW        $0x04, 64(R8), Z0
+	VPSRLW        $0x04, 64(R9), Z0
 	VPANDD        Z3, Z0, Z0
-	VMOVDQU32     576(R8), Z9
+	VMOVDQU32     576(R9), Z9
 	VPTERNLOGD    $0xf8, Z4, Z9, Z0
-	PREFETCHT0    3936(R8)
+	PREFETCHT1    8976(DI)
 	VPDPBUSD.BCST 72(AX), Z0, Z5
 	VPDPBUSD.BCST 76(AX), Z0, Z6
-	VPSRLW        $0x04, 128(R8), Z0
+	VPSRLW        $0x04, 128(R9), Z0
 	VPANDD        Z3, Z0, Z0
-	VMOVDQU32     640(R8), Z9
+	VMOVDQU32     640(R9), Z9
 	VPTERNLOGD    $0xf8, Z4, Z9, Z0
-	PREFETCHT0    4000(R8)
+	PREFETCHT1    9040(DI)
 	VPDPBUSD.BCST 80(AX), Z0, Z5
 	VPDPBUSD.BCST 84(AX), Z0, Z6
-	VPSRLW        $0x04, 192(R8), Z0
+	VPSRLW        $0x04, 192(R9), Z0
 	VPANDD        Z3, Z0, Z0
-	VMOVDQU32     704(R8), Z9
+	VMOVDQU32     704(R9), Z9
 	VPTERNLOGD    $0xf8, Z4, Z9, Z0
-	PREFETCHT0    4064(R8)
+	PREFETCHT1    9104(DI)
 	VPDPBUSD.BCST 88(AX), Z0, Z5
 	VPDPBUSD.BCST 92(AX), Z0, Z6
-	VPMOVSXBD     800(R8), Z0
+	VPMOVSXBD     800(R9), Z0
 	VPMULLD       Z0, Z5, Z5
 	VPADDD        Z5, Z7, Z7
 	VPMULLD       Z0, Z6, Z6
 	VPADDD        Z6, Z8, Z8
-	VPBROADCASTD  24(DI), Z5
-	VPBROADCASTD  28(DI), Z6
+	VPBROADCASTD  24(R8), Z5
+	VPBROADCASTD  28(R8), Z6
 	TESTL         $0xf0f00000, (DX)
 	JNE           large7
 
 back7:
-	VPSRLW           $0x04, 256(R8), Z0
+	VPSRLW           $0x04, 256(R9), Z0
 	VPANDD           Z3, Z0, Z0
-	VPSRLW           $0x02, 512(R8), Z9
+	VPSRLW           $0x02, 512(R9), Z9
 	VPTERNLOGD       $0xf8, Z4, Z9, Z0
-	PREFETCHT0       4128(R8)
+	PREFETCHT1       9168(DI)
 	VPDPBUSD.BCST    96(AX), Z0, Z5
 	VPDPBUSD.BCST    100(AX), Z0, Z6
-	VPSRLW           $0x04, 320(R8), Z0
+	VPSRLW           $0x04, 320(R9), Z0
 	VPANDD           Z3, Z0, Z0
-	VPSRLW           $0x02, 576(R8), Z9
+	VPSRLW           $0x02, 576(R9), Z9
 	VPTERNLOGD       $0xf8, Z4, Z9, Z0
+	PREFETCHT1       9232(DI)
 	VPDPBUSD.BCST    104(AX), Z0, Z5
 	VPDPBUSD.BCST    108(AX), Z0, Z6
-	VPSRLW           $0x04, 384(R8), Z0
+	VPSRLW           $0x04, 384(R9), Z0
 	VPANDD           Z3, Z0, Z0
-	VPSRLW           $0x02, 640(R8), Z9
+	VPSRLW           $0x02, 640(R9), Z9
 	VPTERNLOGD       $0xf8, Z4, Z9, Z0
 	VPDPBUSD.BCST    112(AX), Z0, Z5
 	VPDPBUSD.BCST    116(AX), Z0, Z6
-	VPSRLW           $0x04, 448(R8), Z0
+	VPSRLW           $0x04, 448(R9), Z0
 	VPANDD           Z3, Z0, Z0
-	VPSRLW           $0x02, 704(R8), Z9
+	VPSRLW           $0x02, 704(R9), Z9
 	VPTERNLOGD       $0xf8, Z4, Z9, Z0
 	VPDPBUSD.BCST    120(AX), Z0, Z5
 	VPDPBUSD.BCST    124(AX), Z0, Z6
-	VPMOVSXBD        816(R8), Z0
+	VPMOVSXBD        816(R9), Z0
 	VPMULLD          Z0, Z5, Z5
 	VPADDD           Z5, Z7, Z7
 	VPMULLD          Z0, Z6, Z6
 	VPADDD           Z6, Z8, Z8
-	ADDQ             $0x00000020, DI
-	ADDQ             $0x00000340, R8
+	ADDQ             $0x00000020, R8
+	ADDQ             $0x00000348, DI
+	ADDQ             $0x00000340, R9
 	ADDQ             $0x00000080, AX
 	ADDQ             $0x00000100, CX
 	ADDQ             $0x00000004, DX
@@ -25611,151 +25817,151 @@ plain:
 	RET
 
 large4:
-	MOVWLZX (DX), R9
-	ANDL    $0x00000f0f, R9
+	MOVWLZX (DX), R10
+	ANDL    $0x00000f0f, R10
 
 next4:
-	TZCNTL        R9, R10
-	MOVL          R10, R11
-	ANDL          $0x00000008, R11
-	VMOVD         R11, X9
-	MOVL          R10, R11
-	ANDL          $0x00000003, R11
-	SHLL          $0x06, R11
-	ADDQ          R8, R11
-	VMOVDQU32     (R11), Z0
+	TZCNTL        R10, R11
+	MOVL          R11, R12
+	ANDL          $0x00000008, R12
+	VMOVD         R12, X9
+	MOVL          R11, R12
+	ANDL          $0x00000003, R12
+	SHLL          $0x06, R12
+	ADDQ          R9, R12
+	VMOVDQU32     (R12), Z0
 	VPSRLW        X9, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
-	MOVL          R10, R11
-	ANDL          $0x00000008, R11
-	VMOVD         R11, X9
-	MOVL          R10, R11
-	ANDL          $0x00000003, R11
-	SHLL          $0x06, R11
-	ADDQ          R8, R11
-	VMOVDQU32     512(R11), Z10
+	MOVL          R11, R12
+	ANDL          $0x00000008, R12
+	VMOVD         R12, X9
+	MOVL          R11, R12
+	ANDL          $0x00000003, R12
+	SHLL          $0x06, R12
+	ADDQ          R9, R12
+	VMOVDQU32     512(R12), Z10
 	VPSRLW        X9, Z10, Z10
 	VPANDD.BCST   words03<>+0(SB), Z10, Z10
 	VPSLLW        $0x04, Z10, Z10
 	VPORD         Z10, Z0, Z0
-	IMUL3Q        $0x00000008, R10, R10
-	ADDQ          CX, R10
-	VPDPWSSD.BCST (R10), Z0, Z5
-	VPDPWSSD.BCST 4(R10), Z0, Z6
-	BLSRL         R9, R9
+	IMUL3Q        $0x00000008, R11, R11
+	ADDQ          CX, R11
+	VPDPWSSD.BCST (R11), Z0, Z5
+	VPDPWSSD.BCST 4(R11), Z0, Z6
+	BLSRL         R10, R10
 	JNZ           next4
 	JMP           back4
 
 large5:
-	MOVWLZX (DX), R9
-	ANDL    $0x0000f0f0, R9
+	MOVWLZX (DX), R10
+	ANDL    $0x0000f0f0, R10
 
 next5:
-	TZCNTL        R9, R10
-	MOVL          R10, R11
-	ANDL          $0x00000008, R11
-	VMOVD         R11, X9
-	MOVL          R10, R11
-	ANDL          $0x00000003, R11
-	SHLL          $0x06, R11
-	ADDQ          R8, R11
-	VMOVDQU32     256(R11), Z0
+	TZCNTL        R10, R11
+	MOVL          R11, R12
+	ANDL          $0x00000008, R12
+	VMOVD         R12, X9
+	MOVL          R11, R12
+	ANDL          $0x00000003, R12
+	SHLL          $0x06, R12
+	ADDQ          R9, R12
+	VMOVDQU32     256(R12), Z0
 	VPSRLW        X9, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
-	MOVL          R10, R11
-	ANDL          $0x00000008, R11
-	ADDL          $0x02, R11
-	VMOVD         R11, X9
-	MOVL          R10, R11
-	ANDL          $0x00000003, R11
-	SHLL          $0x06, R11
-	ADDQ          R8, R11
-	VMOVDQU32     512(R11), Z10
+	MOVL          R11, R12
+	ANDL          $0x00000008, R12
+	ADDL          $0x02, R12
+	VMOVD         R12, X9
+	MOVL          R11, R12
+	ANDL          $0x00000003, R12
+	SHLL          $0x06, R12
+	ADDQ          R9, R12
+	VMOVDQU32     512(R12), Z10
 	VPSRLW        X9, Z10, Z10
 	VPANDD.BCST   words03<>+0(SB), Z10, Z10
 	VPSLLW        $0x04, Z10, Z10
 	VPORD         Z10, Z0, Z0
-	IMUL3Q        $0x00000008, R10, R10
-	ADDQ          CX, R10
-	VPDPWSSD.BCST (R10), Z0, Z5
-	VPDPWSSD.BCST 4(R10), Z0, Z6
-	BLSRL         R9, R9
+	IMUL3Q        $0x00000008, R11, R11
+	ADDQ          CX, R11
+	VPDPWSSD.BCST (R11), Z0, Z5
+	VPDPWSSD.BCST 4(R11), Z0, Z6
+	BLSRL         R10, R10
 	JNZ           next5
 	JMP           back5
 
 large6:
-	MOVWLZX 2(DX), R9
-	ANDL    $0x00000f0f, R9
+	MOVWLZX 2(DX), R10
+	ANDL    $0x00000f0f, R10
 
 next6:
-	TZCNTL        R9, R10
-	MOVL          R10, R11
-	ANDL          $0x00000008, R11
-	ADDL          $0x04, R11
-	VMOVD         R11, X9
-	MOVL          R10, R11
-	ANDL          $0x00000003, R11
-	SHLL          $0x06, R11
-	ADDQ          R8, R11
-	VMOVDQU32     (R11), Z0
+	TZCNTL        R10, R11
+	MOVL          R11, R12
+	ANDL          $0x00000008, R12
+	ADDL          $0x04, R12
+	VMOVD         R12, X9
+	MOVL          R11, R12
+	ANDL          $0x00000003, R12
+	SHLL          $0x06, R12
+	ADDQ          R9, R12
+	VMOVDQU32     (R12), Z0
 	VPSRLW        X9, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
-	MOVL          R10, R11
-	ANDL          $0x00000008, R11
-	ADDL          $0x04, R11
-	VMOVD         R11, X9
-	MOVL          R10, R11
-	ANDL          $0x00000003, R11
-	SHLL          $0x06, R11
-	ADDQ          R8, R11
-	VMOVDQU32     512(R11), Z10
+	MOVL          R11, R12
+	ANDL          $0x00000008, R12
+	ADDL          $0x04, R12
+	VMOVD         R12, X9
+	MOVL          R11, R12
+	ANDL          $0x00000003, R12
+	SHLL          $0x06, R12
+	ADDQ          R9, R12
+	VMOVDQU32     512(R12), Z10
 	VPSRLW        X9, Z10, Z10
 	VPANDD.BCST   words03<>+0(SB), Z10, Z10
 	VPSLLW        $0x04, Z10, Z10
 	VPORD         Z10, Z0, Z0
-	IMUL3Q        $0x00000008, R10, R10
-	ADDQ          CX, R10
-	VPDPWSSD.BCST 128(R10), Z0, Z5
-	VPDPWSSD.BCST 132(R10), Z0, Z6
-	BLSRL         R9, R9
+	IMUL3Q        $0x00000008, R11, R11
+	ADDQ          CX, R11
+	VPDPWSSD.BCST 128(R11), Z0, Z5
+	VPDPWSSD.BCST 132(R11), Z0, Z6
+	BLSRL         R10, R10
 	JNZ           next6
 	JMP           back6
 
 large7:
-	MOVWLZX 2(DX), R9
-	ANDL    $0x0000f0f0, R9
+	MOVWLZX 2(DX), R10
+	ANDL    $0x0000f0f0, R10
 
 next7:
-	TZCNTL        R9, R10
-	MOVL          R10, R11
-	ANDL          $0x00000008, R11
-	ADDL          $0x04, R11
-	VMOVD         R11, X9
-	MOVL          R10, R11
-	ANDL          $0x00000003, R11
-	SHLL          $0x06, R11
-	ADDQ          R8, R11
-	VMOVDQU32     256(R11), Z0
+	TZCNTL        R10, R11
+	MOVL          R11, R12
+	ANDL          $0x00000008, R12
+	ADDL          $0x04, R12
+	VMOVD         R12, X9
+	MOVL          R11, R12
+	ANDL          $0x00000003, R12
+	SHLL          $0x06, R12
+	ADDQ          R9, R12
+	VMOVDQU32     256(R12), Z0
 	VPSRLW        X9, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
-	MOVL          R10, R11
-	ANDL          $0x00000008, R11
-	ADDL          $0x06, R11
-	VMOVD         R11, X9
-	MOVL          R10, R11
-	ANDL          $0x00000003, R11
-	SHLL          $0x06, R11
-	ADDQ          R8, R11
-	VMOVDQU32     512(R11), Z10
+	MOVL          R11, R12
+	ANDL          $0x00000008, R12
+	ADDL          $0x06, R12
+	VMOVD         R12, X9
+	MOVL          R11, R12
+	ANDL          $0x00000003, R12
+	SHLL          $0x06, R12
+	ADDQ          R9, R12
+	VMOVDQU32     512(R12), Z10
 	VPSRLW        X9, Z10, Z10
 	VPANDD.BCST   words03<>+0(SB), Z10, Z10
 	VPSLLW        $0x04, Z10, Z10
 	VPORD         Z10, Z0, Z0
-	IMUL3Q        $0x00000008, R10, R10
-	ADDQ          CX, R10
-	VPDPWSSD.BCST 128(R10), Z0, Z5
-	VPDPWSSD.BCST 132(R10), Z0, Z6
-	BLSRL         R9, R9
+	IMUL3Q        $0x00000008, R11, R11
+	ADDQ          CX, R11
+	VPDPWSSD.BCST 128(R11), Z0, Z5
+	VPDPWSSD.BCST 132(R11), Z0, Z6
+	BLSRL         R10, R10
 	JNZ           next7
 	JMP           back7
 
@@ -25772,195 +25978,212 @@ loop1:
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
-	MOVL         $0x0f0f0f0f, DI
-	VPBROADCASTD DI, Z4
-	MOVL         $0x30303030, DI
-	VPBROADCASTD DI, Z5
+	MOVQ         BX, DI
+	MOVL         $0x0f0f0f0f, R8
+	VPBROADCASTD R8, Z4
+	MOVL         $0x30303030, R8
+	VPBROADCASTD R8, Z5
 
 loop2:
 	VPXORD Z9, Z9, Z9
 	VPXORD Z10, Z10, Z10
 	VPXORD Z11, Z11, Z11
-	LEAQ   768(AX), DI
+	LEAQ   768(AX), R8
 	MOVQ   $0x00000004, (SP)
-	LEAQ   (BX), R8
+	LEAQ   (BX), R9
 
 loop3:
-	VPBROADCASTD (DI), Z6
-	VPBROADCASTD 4(DI), Z7
-	VPBROADCASTD 8(DI), Z8
+	VPBROADCASTD (R8), Z6
+	VPBROADCASTD 4(R8), Z7
+	VPBROADCASTD 8(R8), Z8
 	TESTL        $0x00000f0f, (DX)
 	JNE          large4
 
 back4:
-	VPANDD        (R8), Z4, Z0
-	VPSLLW        $0x04, 512(R8), Z12
+	VPANDD        (R9), Z4, Z0
+	VPSLLW        $0x04, 512(R9), Z12
 	VPTERNLOGD    $0xf8, Z5, Z12, Z0
-	PREFETCHT0    3360(R8)
+	PREFETCHT1    8400(DI)
+	PREFETCHT0    3360(DI)
 	VPDPBUSD.BCST (AX), Z0, Z6
 	VPDPBUSD.BCST 4(AX), Z0, Z7
 	VPDPBUSD.BCST 8(AX), Z0, Z8
-	VPANDD        64(R8), Z4, Z0
-	VPSLLW        $0x04, 576(R8), Z12
+	VPANDD        64(R9), Z4, Z0
+	VPSLLW        $0x04, 576(R9), Z12
 	VPTERNLOGD    $0xf8, Z5, Z12, Z0
-	PREFETCHT0    3424(R8)
+	PREFETCHT1    8464(DI)
+	PREFETCHT0    3424(DI)
 	VPDPBUSD.BCST 12(AX), Z0, Z6
 	VPDPBUSD.BCST 16(AX), Z0, Z7
 	VPDPBUSD.BCST 20(AX), Z0, Z8
-	VPANDD        128(R8), Z4, Z0
-	VPSLLW        $0x04, 640(R8), Z12
+	VPANDD        128(R9), Z4, Z0
+	VPSLLW        $0x04, 640(R9), Z12
 	VPTERNLOGD    $0xf8, Z5, Z12, Z0
-	PREFETCHT0    3488(R8)
+	PREFETCHT1    8528(DI)
+	PREFETCHT0    3488(DI)
 	VPDPBUSD.BCST 24(AX), Z0, Z6
 	VPDPBUSD.BCST 28(AX), Z0, Z7
 	VPDPBUSD.BCST 32(AX), Z0, Z8
-	VPANDD        192(R8), Z4, Z0
-	VPSLLW        $0x04, 704(R8), Z12
+	VPANDD        192(R9), Z4, Z0
+	VPSLLW        $0x04, 704(R9), Z12
 	VPTERNLOGD    $0xf8, Z5, Z12, Z0
-	PREFETCHT0    3552(R8)
+	PREFETCHT1    8592(DI)
+	PREFETCHT0    3552(DI)
 	VPDPBUSD.BCST 36(AX), Z0, Z6
 	VPDPBUSD.BCST 40(AX), Z0, Z7
 	VPDPBUSD.BCST 44(AX), Z0, Z8
-	VPMOVSXBD     768(R8), Z0
+	VPMOVSXBD     768(R9), Z0
 	VPMULLD       Z0, Z6, Z6
 	VPADDD        Z6, Z9, Z9
 	VPMULLD       Z0, Z7, Z7
 	VPADDD        Z7, Z10, Z10
 	VPMULLD       Z0, Z8, Z8
 	VPADDD        Z8, Z11, Z11
-	VPBROADCASTD  12(DI), Z6
-	VPBROADCASTD  16(DI), Z7
-	VPBROADCASTD  20(DI), Z8
+	VPBROADCASTD  12(R8), Z6
+	VPBROADCASTD  16(R8), Z7
+	VPBROADCASTD  20(R8), Z8
 	TESTL         $0x0000f0f0, (DX)
 	JNE           large5
 
 back5:
-	VPANDD        256(R8), Z4, Z0
-	VPSLLW        $0x02, 512(R8), Z12
+	VPANDD        256(R9), Z4, Z0
+	VPSLLW        $0x02, 512(R9), Z12
 	VPTERNLOGD    $0xf8, Z5, Z12, Z0
-	PREFETCHT0    3616(R8)
+	PREFETCHT1    8656(DI)
+	PREFETCHT0    3616(DI)
 	VPDPBUSD.BCST 48(AX), Z0, Z6
 	VPDPBUSD.BCST 52(AX), Z0, Z7
 	VPDPBUSD.BCST 56(AX), Z0, Z8
-	VPANDD        320(R8), Z4, Z0
-	VPSLLW        $0x02, 576(R8), Z12
+	VPANDD        320(R9), Z4, Z0
+	VPSLLW        $0x02, 576(R9), Z12
 	VPTERNLOGD    $0xf8, Z5, Z12, Z0
-	PREFETCHT0    3680(R8)
+	PREFETCHT1    8720(DI)
+	PREFETCHT0    3680(DI)
 	VPDPBUSD.BCST 60(AX), Z0, Z6
 	VPDPBUSD.BCST 64(AX), Z0, Z7
 	VPDPBUSD.BCST 68(AX), Z0, Z8
-	VPANDD        384(R8), Z4, Z0
-	VPSLLW        $0x02, 640(R8), Z12
+	VPANDD        384(R9), Z4, Z0
+	VPSLLW        $0x02, 640(R9), Z12
 	VPTERNLOGD    $0xf8, Z5, Z12, Z0
-	PREFETCHT0    3744(R8)
+	PREFETCHT1    8784(DI)
+	PREFETCHT0    3744(DI)
 	VPDPBUSD.BCST 72(AX), Z0, Z6
 	VPDPBUSD.BCST 76(AX), Z0, Z7
 	VPDPBUSD.BCST 80(AX), Z0, Z8
-	VPANDD        448(R8), Z4, Z0
-	VPSLLW        $0x02, 704(R8), Z12
+	VPANDD        448(R9), Z4, Z0
+	VPSLLW        $0x02, 704(R9), Z12
 	VPTERNLOGD    $0xf8, Z5, Z12, Z0
-	PREFETCHT0    3808(R8)
+	PREFETCHT1    8848(DI)
+	PREFETCHT0    3808(DI)
 	VPDPBUSD.BCST 84(AX), Z0, Z6
 	VPDPBUSD.BCST 88(AX), Z0, Z7
 	VPDPBUSD.BCST 92(AX), Z0, Z8
-	VPMOVSXBD     784(R8), Z0
+	VPMOVSXBD     784(R9), Z0
 	VPMULLD       Z0, Z6, Z6
 	VPADDD        Z6, Z9, Z9
 	VPMULLD       Z0, Z7, Z7
 	VPADDD        Z7, Z10, Z10
 	VPMULLD       Z0, Z8, Z8
 	VPADDD        Z8, Z11, Z11
-	VPBROADCASTD  24(DI), Z6
-	VPBROADCASTD  28(DI), Z7
-	VPBROADCASTD  32(DI), Z8
+	VPBROADCASTD  24(R8), Z6
+	VPBROADCASTD  28(R8), Z7
+	VPBROADCASTD  32(R8), Z8
 	TESTL         $0x0f0f0000, (DX)
 	JNE           large6
 
 back6:
-	VPSRLW        $0x04, (R8), Z0
+	VPSRLW        $0x04, (R9), Z0
 	VPANDD        Z4, Z0, Z0
-	VMOVDQU32     512(R8), Z12
+	VMOVDQU32     512(R9), Z12
 	VPTERNLOGD    $0xf8, Z5, Z12, Z0
-	PREFETCHT0    3872(R8)
+	PREFETCHT1    8912(DI)
+	PREFETCHT0    3872(DI)
 	VPDPBUSD.BCST 96(AX), Z0, Z6
 	VPDPBUSD.BCST 100(AX), Z0, Z7
 	VPDPBUSD.BCST 104(AX), Z0, Z8
-	VPSRLW        $0x04, 64(R8), Z0
+	VPSRLW        $0x04, 64(R9), Z0
 	VPANDD        Z4, Z0, Z0
-	VMOVDQU32     576(R8), Z12
+	VMOVDQU32     576(R9), Z12
 	VPTERNLOGD    $0xf8, Z5, Z12, Z0
-	PREFETCHT0    3936(R8)
+	PREFETCHT1    8976(DI)
+	PREFETCHT0    3936(DI)
 	VPDPBUSD.BCST 108(AX), Z0, Z6
 	VPDPBUSD.BCST 112(AX), Z0, Z7
 	VPDPBUSD.BCST 116(AX), Z0, Z8
-	VPSRLW        $0x04, 128(R8), Z0
+	VPSRLW        $0x04, 128(R9), Z0
 	VPANDD        Z4, Z0, Z0
-	VMOVDQU32     640(R8), Z12
+	VMOVDQU32     640(R9), Z12
 	VPTERNLOGD    $0xf8, Z5, Z12, Z0
-	PREFETCHT0    4000(R8)
+	PREFETCHT1    9040(DI)
+	PREFETCHT0    4000(DI)
 	VPDPBUSD.BCST 120(AX), Z0, Z6
 	VPDPBUSD.BCST 124(AX), Z0, Z7
 	VPDPBUSD.BCST 128(AX), Z0, Z8
-	VPSRLW        $0x04, 192(R8), Z0
+	VPSRLW        $0x04, 192(R9), Z0
 	VPANDD        Z4, Z0, Z0
-	VMOVDQU32     704(R8), Z12
+	VMOVDQU32     704(R9), Z12
 	VPTERNLOGD    $0xf8, Z5, Z12, Z0
-	PREFETCHT0    4064(R8)
+	PREFETCHT1    9104(DI)
+	PREFETCHT0    4064(DI)
 	VPDPBUSD.BCST 132(AX), Z0, Z6
 	VPDPBUSD.BCST 136(AX), Z0, Z7
 	VPDPBUSD.BCST 140(AX), Z0, Z8
-	VPMOVSXBD     800(R8), Z0
+	VPMOVSXBD     800(R9), Z0
 	VPMULLD       Z0, Z6, Z6
 	VPADDD        Z6, Z9, Z9
 	VPMULLD       Z0, Z7, Z7
 	VPADDD        Z7, Z10, Z10
 	VPMULLD       Z0, Z8, Z8
 	VPADDD        Z8, Z11, Z11
-	VPBROADCASTD  36(DI), Z6
-	VPBROADCASTD  40(DI), Z7
-	VPBROADCASTD  44(DI), Z8
+	VPBROADCASTD  36(R8), Z6
+	VPBROADCASTD  40(R8), Z7
+	VPBROADCASTD  44(R8), Z8
 	TESTL         $0xf0f00000, (DX)
 	JNE           large7
 
 back7:
-	VPSRLW           $0x04, 256(R8), Z0
+	VPSRLW           $0x04, 256(R9), Z0
 	VPANDD           Z4, Z0, Z0
-	VPSRLW           $0x02, 512(R8), Z12
+	VPSRLW           $0x02, 512(R9), Z12
 	VPTERNLOGD       $0xf8, Z5, Z12, Z0
-	PREFETCHT0       4128(R8)
+	PREFETCHT1       9168(DI)
+	PREFETCHT0       4128(DI)
 	VPDPBUSD.BCST    144(AX), Z0, Z6
 	VPDPBUSD.BCST    148(AX), Z0, Z7
 	VPDPBUSD.BCST    152(AX), Z0, Z8
-	VPSRLW           $0x04, 320(R8), Z0
+	VPSRLW           $0x04, 320(R9), Z0
 	VPANDD           Z4, Z0, Z0
-	VPSRLW           $0x02, 576(R8), Z12
+	VPSRLW           $0x02, 576(R9), Z12
 	VPTERNLOGD       $0xf8, Z5, Z12, Z0
+	PREFETCHT1       9232(DI)
+	PREFETCHT0       4192(DI)
 	VPDPBUSD.BCST    156(AX), Z0, Z6
 	VPDPBUSD.BCST    160(AX), Z0, Z7
 	VPDPBUSD.BCST    164(AX), Z0, Z8
-	VPSRLW           $0x04, 384(R8), Z0
+	VPSRLW           $0x04, 384(R9), Z0
 	VPANDD           Z4, Z0, Z0
-	VPSRLW           $0x02, 640(R8), Z12
+	VPSRLW           $0x02, 640(R9), Z12
 	VPTERNLOGD       $0xf8, Z5, Z12, Z0
 	VPDPBUSD.BCST    168(AX), Z0, Z6
 	VPDPBUSD.BCST    172(AX), Z0, Z7
 	VPDPBUSD.BCST    176(AX), Z0, Z8
-	VPSRLW           $0x04, 448(R8), Z0
+	VPSRLW           $0x04, 448(R9), Z0
 	VPANDD           Z4, Z0, Z0
-	VPSRLW           $0x02, 704(R8), Z12
+	VPSRLW           $0x02, 704(R9), Z12
 	VPTERNLOGD       $0xf8, Z5, Z12, Z0
 	VPDPBUSD.BCST    180(AX), Z0, Z6
 	VPDPBUSD.BCST    184(AX), Z0, Z7
 	VPDPBUSD.BCST    188(AX), Z0, Z8
-	VPMOVSXBD        816(R8), Z0
+	VPMOVSXBD        816(R9), Z0
 	VPMULLD          Z0, Z6, Z6
 	VPADDD           Z6, Z9, Z9
 	VPMULLD          Z0, Z7, Z7
 	VPADDD           Z7, Z10, Z10
 	VPMULLD          Z0, Z8, Z8
 	VPADDD           Z8, Z11, Z11
-	ADDQ             $0x00000030, DI
-	ADDQ             $0x00000340, R8
+	ADDQ             $0x00000030, R8
+	ADDQ             $0x00000348, DI
+	ADDQ             $0x00000340, R9
 	ADDQ             $0x000000c0, AX
 	ADDQ             $0x00000180, CX
 	ADDQ             $0x00000004, DX
@@ -26016,155 +26239,155 @@ plain:
 	RET
 
 large4:
-	MOVWLZX (DX), R9
-	ANDL    $0x00000f0f, R9
+	MOVWLZX (DX), R10
+	ANDL    $0x00000f0f, R10
 
 next4:
-	TZCNTL        R9, R10
-	MOVL          R10, R11
-	ANDL          $0x00000008, R11
-	VMOVD         R11, X12
-	MOVL          R10, R11
-	ANDL          $0x00000003, R11
-	SHLL          $0x06, R11
-	ADDQ          R8, R11
-	VMOVDQU32     (R11), Z0
+	TZCNTL        R10, R11
+	MOVL          R11, R12
+	ANDL          $0x00000008, R12
+	VMOVD         R12, X12
+	MOVL          R11, R12
+	ANDL          $0x00000003, R12
+	SHLL          $0x06, R12
+	ADDQ          R9, R12
+	VMOVDQU32     (R12), Z0
 	VPSRLW        X12, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
-	MOVL          R10, R11
-	ANDL          $0x00000008, R11
-	VMOVD         R11, X12
-	MOVL          R10, R11
-	ANDL          $0x00000003, R11
-	SHLL          $0x06, R11
-	ADDQ          R8, R11
-	VMOVDQU32     512(R11), Z13
+	MOVL          R11, R12
+	ANDL          $0x00000008, R12
+	VMOVD         R12, X12
+	MOVL          R11, R12
+	ANDL          $0x00000003, R12
+	SHLL          $0x06, R12
+	ADDQ          R9, R12
+	VMOVDQU32     512(R12), Z13
 	VPSRLW        X12, Z13, Z13
 	VPANDD.BCST   words03<>+0(SB), Z13, Z13
 	VPSLLW        $0x04, Z13, Z13
 	VPORD         Z13, Z0, Z0
-	IMUL3Q        $0x0000000c, R10, R10
-	ADDQ          CX, R10
-	VPDPWSSD.BCST (R10), Z0, Z6
-	VPDPWSSD.BCST 4(R10), Z0, Z7
-	VPDPWSSD.BCST 8(R10), Z0, Z8
-	BLSRL         R9, R9
+	IMUL3Q        $0x0000000c, R11, R11
+	ADDQ          CX, R11
+	VPDPWSSD.BCST (R11), Z0, Z6
+	VPDPWSSD.BCST 4(R11), Z0, Z7
+	VPDPWSSD.BCST 8(R11), Z0, Z8
+	BLSRL         R10, R10
 	JNZ           next4
 	JMP           back4
 
 large5:
-	MOVWLZX (DX), R9
-	ANDL    $0x0000f0f0, R9
+	MOVWLZX (DX), R10
+	ANDL    $0x0000f0f0, R10
 
 next5:
-	TZCNTL        R9, R10
-	MOVL          R10, R11
-	ANDL          $0x00000008, R11
-	VMOVD         R11, X12
-	MOVL          R10, R11
-	ANDL          $0x00000003, R11
-	SHLL          $0x06, R11
-	ADDQ          R8, R11
-	VMOVDQU32     256(R11), Z0
+	TZCNTL        R10, R11
+	MOVL          R11, R12
+	ANDL          $0x00000008, R12
+	VMOVD         R12, X12
+	MOVL          R11, R12
+	ANDL          $0x00000003, R12
+	SHLL          $0x06, R12
+	ADDQ          R9, R12
+	VMOVDQU32     256(R12), Z0
 	VPSRLW        X12, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
-	MOVL          R10, R11
-	ANDL          $0x00000008, R11
-	ADDL          $0x02, R11
-	VMOVD         R11, X12
-	MOVL          R10, R11
-	ANDL          $0x00000003, R11
-	SHLL          $0x06, R11
-	ADDQ          R8, R11
-	VMOVDQU32     512(R11), Z13
+	MOVL          R11, R12
+	ANDL          $0x00000008, R12
+	ADDL          $0x02, R12
+	VMOVD         R12, X12
+	MOVL          R11, R12
+	ANDL          $0x00000003, R12
+	SHLL          $0x06, R12
+	ADDQ          R9, R12
+	VMOVDQU32     512(R12), Z13
 	VPSRLW        X12, Z13, Z13
 	VPANDD.BCST   words03<>+0(SB), Z13, Z13
 	VPSLLW        $0x04, Z13, Z13
 	VPORD         Z13, Z0, Z0
-	IMUL3Q        $0x0000000c, R10, R10
-	ADDQ          CX, R10
-	VPDPWSSD.BCST (R10), Z0, Z6
-	VPDPWSSD.BCST 4(R10), Z0, Z7
-	VPDPWSSD.BCST 8(R10), Z0, Z8
-	BLSRL         R9, R9
+	IMUL3Q        $0x0000000c, R11, R11
+	ADDQ          CX, R11
+	VPDPWSSD.BCST (R11), Z0, Z6
+	VPDPWSSD.BCST 4(R11), Z0, Z7
+	VPDPWSSD.BCST 8(R11), Z0, Z8
+	BLSRL         R10, R10
 	JNZ           next5
 	JMP           back5
 
 large6:
-	MOVWLZX 2(DX), R9
-	ANDL    $0x00000f0f, R9
+	MOVWLZX 2(DX), R10
+	ANDL    $0x00000f0f, R10
 
 next6:
-	TZCNTL        R9, R10
-	MOVL          R10, R11
-	ANDL          $0x00000008, R11
-	ADDL          $0x04, R11
-	VMOVD         R11, X12
-	MOVL          R10, R11
-	ANDL          $0x00000003, R11
-	SHLL          $0x06, R11
-	ADDQ          R8, R11
-	VMOVDQU32     (R11), Z0
+	TZCNTL        R10, R11
+	MOVL          R11, R12
+	ANDL          $0x00000008, R12
+	ADDL          $0x04, R12
+	VMOVD         R12, X12
+	MOVL          R11, R12
+	ANDL          $0x00000003, R12
+	SHLL          $0x06, R12
+	ADDQ          R9, R12
+	VMOVDQU32     (R12), Z0
 	VPSRLW        X12, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
-	MOVL          R10, R11
-	ANDL          $0x00000008, R11
-	ADDL          $0x04, R11
-	VMOVD         R11, X12
-	MOVL          R10, R11
-	ANDL          $0x00000003, R11
-	SHLL          $0x06, R11
-	ADDQ          R8, R11
-	VMOVDQU32     512(R11), Z13
+	MOVL          R11, R12
+	ANDL          $0x00000008, R12
+	ADDL          $0x04, R12
+	VMOVD         R12, X12
+	MOVL          R11, R12
+	ANDL          $0x00000003, R12
+	SHLL          $0x06, R12
+	ADDQ          R9, R12
+	VMOVDQU32     512(R12), Z13
 	VPSRLW        X12, Z13, Z13
 	VPANDD.BCST   words03<>+0(SB), Z13, Z13
 	VPSLLW        $0x04, Z13, Z13
 	VPORD         Z13, Z0, Z0
-	IMUL3Q        $0x0000000c, R10, R10
-	ADDQ          CX, R10
-	VPDPWSSD.BCST 192(R10), Z0, Z6
-	VPDPWSSD.BCST 196(R10), Z0, Z7
-	VPDPWSSD.BCST 200(R10), Z0, Z8
-	BLSRL         R9, R9
+	IMUL3Q        $0x0000000c, R11, R11
+	ADDQ          CX, R11
+	VPDPWSSD.BCST 192(R11), Z0, Z6
+	VPDPWSSD.BCST 196(R11), Z0, Z7
+	VPDPWSSD.BCST 200(R11), Z0, Z8
+	BLSRL         R10, R10
 	JNZ           next6
 	JMP           back6
 
 large7:
-	MOVWLZX 2(DX), R9
-	ANDL    $0x0000f0f0, R9
+	MOVWLZX 2(DX), R10
+	ANDL    $0x0000f0f0, R10
 
 next7:
-	TZCNTL        R9, R10
-	MOVL          R10, R11
-	ANDL          $0x00000008, R11
-	ADDL          $0x04, R11
-	VMOVD         R11, X12
-	MOVL          R10, R11
-	ANDL          $0x00000003, R11
-	SHLL          $0x06, R11
-	ADDQ          R8, R11
-	VMOVDQU32     256(R11), Z0
+	TZCNTL        R10, R11
+	MOVL          R11, R12
+	ANDL          $0x00000008, R12
+	ADDL          $0x04, R12
+	VMOVD         R12, X12
+	MOVL          R11, R12
+	ANDL          $0x00000003, R12
+	SHLL          $0x06, R12
+	ADDQ          R9, R12
+	VMOVDQU32     256(R12), Z0
 	VPSRLW        X12, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
-	MOVL          R10, R11
-	ANDL          $0x00000008, R11
-	ADDL          $0x06, R11
-	VMOVD         R11, X12
-	MOVL          R10, R11
-	ANDL          $0x00000003, R11
-	SHLL          $0x06, R11
-	ADDQ          R8, R11
-	VMOVDQU32     512(R11), Z13
+	MOVL          R11, R12
+	ANDL          $0x00000008, R12
+	ADDL          $0x06, R12
+	VMOVD         R12, X12
+	MOVL          R11, R12
+	ANDL          $0x00000003, R12
+	SHLL          $0x06, R12
+	ADDQ          R9, R12
+	VMOVDQU32     512(R12), Z13
 	VPSRLW        X12, Z13, Z13
 	VPANDD.BCST   words03<>+0(SB), Z13, Z13
 	VPSLLW        $0x04, Z13, Z13
 	VPORD         Z13, Z0, Z0
-	IMUL3Q        $0x0000000c, R10, R10
-	ADDQ          CX, R10
-	VPDPWSSD.BCST 192(R10), Z0, Z6
-	VPDPWSSD.BCST 196(R10), Z0, Z7
-	VPDPWSSD.BCST 200(R10), Z0, Z8
-	BLSRL         R9, R9
+	IMUL3Q        $0x0000000c, R11, R11
+	ADDQ          CX, R11
+	VPDPWSSD.BCST 192(R11), Z0, Z6
+	VPDPWSSD.BCST 196(R11), Z0, Z7
+	VPDPWSSD.BCST 200(R11), Z0, Z8
+	BLSRL         R10, R10
 	JNZ           next7
 	JMP           back7
 
@@ -26182,62 +26405,67 @@ loop1:
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
 	VPXORD       Z4, Z4, Z4
-	MOVL         $0x0f0f0f0f, DI
-	VPBROADCASTD DI, Z5
-	MOVL         $0x30303030, DI
-	VPBROADCASTD DI, Z6
+	MOVQ         BX, DI
+	MOVL         $0x0f0f0f0f, R8
+	VPBROADCASTD R8, Z5
+	MOVL         $0x30303030, R8
+	VPBROADCASTD R8, Z6
 
 loop2:
 	VPXORD Z11, Z11, Z11
 	VPXORD Z12, Z12, Z12
 	VPXORD Z13, Z13, Z13
 	VPXORD Z14, Z14, Z14
-	LEAQ   1024(AX), DI
+	LEAQ   1024(AX), R8
 	MOVQ   $0x00000004, (SP)
-	LEAQ   (BX), R8
+	LEAQ   (BX), R9
 
 loop3:
-	VPBROADCASTD (DI), Z7
-	VPBROADCASTD 4(DI), Z8
-	VPBROADCASTD 8(DI), Z9
-	VPBROADCASTD 12(DI), Z10
+	VPBROADCASTD (R8), Z7
+	VPBROADCASTD 4(R8), Z8
+	VPBROADCASTD 8(R8), Z9
+	VPBROADCASTD 12(R8), Z10
 	TESTL        $0x00000f0f, (DX)
 	JNE          large4
 
 back4:
-	VPANDD        (R8), Z5, Z0
-	VPSLLW        $0x04, 512(R8), Z15
+	VPANDD        (R9), Z5, Z0
+	VPSLLW        $0x04, 512(R9), Z15
 	VPTERNLOGD    $0xf8, Z6, Z15, Z0
-	PREFETCHT0    3360(R8)
+	PREFETCHT1    8400(DI)
+	PREFETCHT0    3360(DI)
 	VPDPBUSD.BCST (AX), Z0, Z7
 	VPDPBUSD.BCST 4(AX), Z0, Z8
 	VPDPBUSD.BCST 8(AX), Z0, Z9
 	VPDPBUSD.BCST 12(AX), Z0, Z10
-	VPANDD        64(R8), Z5, Z0
-	VPSLLW        $0x04, 576(R8), Z15
+	VPANDD        64(R9), Z5, Z0
+	VPSLLW        $0x04, 576(R9), Z15
 	VPTERNLOGD    $0xf8, Z6, Z15, Z0
-	PREFETCHT0    3424(R8)
+	PREFETCHT1    8464(DI)
+	PREFETCHT0    3424(DI)
 	VPDPBUSD.BCST 16(AX), Z0, Z7
 	VPDPBUSD.BCST 20(AX), Z0, Z8
 	VPDPBUSD.BCST 24(AX), Z0, Z9
 	VPDPBUSD.BCST 28(AX), Z0, Z10
-	VPANDD        128(R8), Z5, Z0
-	VPSLLW        $0x04, 640(R8), Z15
+	VPANDD        128(R9), Z5, Z0
+	VPSLLW        $0x04, 640(R9), Z15
 	VPTERNLOGD    $0xf8, Z6, Z15, Z0
-	PREFETCHT0    3488(R8)
+	PREFETCHT1    8528(DI)
+	PREFETCHT0    3488(DI)
 	VPDPBUSD.BCST 32(AX), Z0, Z7
 	VPDPBUSD.BCST 36(AX), Z0, Z8
 	VPDPBUSD.BCST 40(AX), Z0, Z9
 	VPDPBUSD.BCST 44(AX), Z0, Z10
-	VPANDD        192(R8), Z5, Z0
-	VPSLLW        $0x04, 704(R8), Z15
+	VPANDD        192(R9), Z5, Z0
+	VPSLLW        $0x04, 704(R9), Z15
 	VPTERNLOGD    $0xf8, Z6, Z15, Z0
-	PREFETCHT0    3552(R8)
+	PREFETCHT1    8592(DI)
+	PREFETCHT0    3552(DI)
 	VPDPBUSD.BCST 48(AX), Z0, Z7
 	VPDPBUSD.BCST 52(AX), Z0, Z8
 	VPDPBUSD.BCST 56(AX), Z0, Z9
 	VPDPBUSD.BCST 60(AX), Z0, Z10
-	VPMOVSXBD     768(R8), Z0
+	VPMOVSXBD     768(R9), Z0
 	VPMULLD       Z0, Z7, Z7
 	VPADDD        Z7, Z11, Z11
 	VPMULLD       Z0, Z8, Z8
@@ -26246,47 +26474,51 @@ back4:
 	VPADDD        Z9, Z13, Z13
 	VPMULLD       Z0, Z10, Z10
 	VPADDD        Z10, Z14, Z14
-	VPBROADCASTD  16(DI), Z7
-	VPBROADCASTD  20(DI), Z8
-	VPBROADCASTD  24(DI), Z9
-	VPBROADCASTD  28(DI), Z10
+	VPBROADCASTD  16(R8), Z7
+	VPBROADCASTD  20(R8), Z8
+	VPBROADCASTD  24(R8), Z9
+	VPBROADCASTD  28(R8), Z10
 	TESTL         $0x0000f0f0, (DX)
 	JNE           large5
 
 back5:
-	VPANDD        256(R8), Z5, Z0
-	VPSLLW        $0x02, 512(R8), Z15
+	VPANDD        256(R9), Z5, Z0
+	VPSLLW        $0x02, 512(R9), Z15
 	VPTERNLOGD    $0xf8, Z6, Z15, Z0
-	PREFETCHT0    3616(R8)
+	PREFETCHT1    8656(DI)
+	PREFETCHT0    3616(DI)
 	VPDPBUSD.BCST 64(AX), Z0, Z7
 	VPDPBUSD.BCST 68(AX), Z0, Z8
 	VPDPBUSD.BCST 72(AX), Z0, Z9
 	VPDPBUSD.BCST 76(AX), Z0, Z10
-	VPANDD        320(R8), Z5, Z0
-	VPSLLW        $0x02, 576(R8), Z15
+	VPANDD        320(R9), Z5, Z0
+	VPSLLW        $0x02, 576(R9), Z15
 	VPTERNLOGD    $0xf8, Z6, Z15, Z0
-	PREFETCHT0    3680(R8)
+	PREFETCHT1    8720(DI)
+	PREFETCHT0    3680(DI)
 	VPDPBUSD.BCST 80(AX), Z0, Z7
 	VPDPBUSD.BCST 84(AX), Z0, Z8
 	VPDPBUSD.BCST 88(AX), Z0, Z9
 	VPDPBUSD.BCST 92(AX), Z0, Z10
-	VPANDD        384(R8), Z5, Z0
-	VPSLLW        $0x02, 640(R8), Z15
+	VPANDD        384(R9), Z5, Z0
+	VPSLLW        $0x02, 640(R9), Z15
 	VPTERNLOGD    $0xf8, Z6, Z15, Z0
-	PREFETCHT0    3744(R8)
+	PREFETCHT1    8784(DI)
+	PREFETCHT0    3744(DI)
 	VPDPBUSD.BCST 96(AX), Z0, Z7
 	VPDPBUSD.BCST 100(AX), Z0, Z8
 	VPDPBUSD.BCST 104(AX), Z0, Z9
 	VPDPBUSD.BCST 108(AX), Z0, Z10
-	VPANDD        448(R8), Z5, Z0
-	VPSLLW        $0x02, 704(R8), Z15
+	VPANDD        448(R9), Z5, Z0
+	VPSLLW        $0x02, 704(R9), Z15
 	VPTERNLOGD    $0xf8, Z6, Z15, Z0
-	PREFETCHT0    3808(R8)
+	PREFETCHT1    8848(DI)
+	PREFETCHT0    3808(DI)
 	VPDPBUSD.BCST 112(AX), Z0, Z7
 	VPDPBUSD.BCST 116(AX), Z0, Z8
 	VPDPBUSD.BCST 120(AX), Z0, Z9
 	VPDPBUSD.BCST 124(AX), Z0, Z10
-	VPMOVSXBD     784(R8), Z0
+	VPMOVSXBD     784(R9), Z0
 	VPMULLD       Z0, Z7, Z7
 	VPADDD        Z7, Z11, Z11
 	VPMULLD       Z0, Z8, Z8
@@ -26295,51 +26527,55 @@ back5:
 	VPADDD        Z9, Z13, Z13
 	VPMULLD       Z0, Z10, Z10
 	VPADDD        Z10, Z14, Z14
-	VPBROADCASTD  32(DI), Z7
-	VPBROADCASTD  36(DI), Z8
-	VPBROADCASTD  40(DI), Z9
-	VPBROADCASTD  44(DI), Z10
+	VPBROADCASTD  32(R8), Z7
+	VPBROADCASTD  36(R8), Z8
+	VPBROADCASTD  40(R8), Z9
+	VPBROADCASTD  44(R8), Z10
 	TESTL         $0x0f0f0000, (DX)
 	JNE           large6
 
 back6:
-	VPSRLW        $0x04, (R8), Z0
+	VPSRLW        $0x04, (R9), Z0
 	VPANDD        Z5, Z0, Z0
-	VMOVDQU32     512(R8), Z15
+	VMOVDQU32     512(R9), Z15
 	VPTERNLOGD    $0xf8, Z6, Z15, Z0
-	PREFETCHT0    3872(R8)
+	PREFETCHT1    8912(DI)
+	PREFETCHT0    3872(DI)
 	VPDPBUSD.BCST 128(AX), Z0, Z7
 	VPDPBUSD.BCST 132(AX), Z0, Z8
 	VPDPBUSD.BCST 136(AX), Z0, Z9
 	VPDPBUSD.BCST 140(AX), Z0, Z10
-	VPSRLW        $0x04, 64(R8), Z0
+	VPSRLW        $0x04, 64(R9), Z0
 	VPANDD        Z5, Z0, Z0
-	VMOVDQU32     576(R8), Z15
+	VMOVDQU32     576(R9), Z15
 	VPTERNLOGD    $0xf8, Z6, Z15, Z0
-	PREFETCHT0    3936(R8)
+	PREFETCHT1    8976(DI)
+	PREFETCHT0    3936(DI)
 	VPDPBUSD.BCST 144(AX), Z0, Z7
 	VPDPBUSD.BCST 148(AX), Z0, Z8
 	VPDPBUSD.BCST 152(AX), Z0, Z9
 	VPDPBUSD.BCST 156(AX), Z0, Z10
-	VPSRLW        $0x04, 128(R8), Z0
+	VPSRLW        $0x04, 128(R9), Z0
 	VPANDD        Z5, Z0, Z0
-	VMOVDQU32     640(R8), Z15
+	VMOVDQU32     640(R9), Z15
 	VPTERNLOGD    $0xf8, Z6, Z15, Z0
-	PREFETCHT0    4000(R8)
+	PREFETCHT1    9040(DI)
+	PREFETCHT0    4000(DI)
 	VPDPBUSD.BCST 160(AX), Z0, Z7
 	VPDPBUSD.BCST 164(AX), Z0, Z8
 	VPDPBUSD.BCST 168(AX), Z0, Z9
 	VPDPBUSD.BCST 172(AX), Z0, Z10
-	VPSRLW        $0x04, 192(R8), Z0
+	VPSRLW        $0x04, 192(R9), Z0
 	VPANDD        Z5, Z0, Z0
-	VMOVDQU32     704(R8), Z15
+	VMOVDQU32     704(R9), Z15
 	VPTERNLOGD    $0xf8, Z6, Z15, Z0
-	PREFETCHT0    4064(R8)
+	PREFETCHT1    9104(DI)
+	PREFETCHT0    4064(DI)
 	VPDPBUSD.BCST 176(AX), Z0, Z7
 	VPDPBUSD.BCST 180(AX), Z0, Z8
 	VPDPBUSD.BCST 184(AX), Z0, Z9
 	VPDPBUSD.BCST 188(AX), Z0, Z10
-	VPMOVSXBD     800(R8), Z0
+	VPMOVSXBD     800(R9), Z0
 	VPMULLD       Z0, Z7, Z7
 	VPADDD        Z7, Z11, Z11
 	VPMULLD       Z0, Z8, Z8
@@ -26348,48 +26584,51 @@ back6:
 	VPADDD        Z9, Z13, Z13
 	VPMULLD       Z0, Z10, Z10
 	VPADDD        Z10, Z14, Z14
-	VPBROADCASTD  48(DI), Z7
-	VPBROADCASTD  52(DI), Z8
-	VPBROADCASTD  56(DI), Z9
-	VPBROADCASTD  60(DI), Z10
+	VPBROADCASTD  48(R8), Z7
+	VPBROADCASTD  52(R8), Z8
+	VPBROADCASTD  56(R8), Z9
+	VPBROADCASTD  60(R8), Z10
 	TESTL         $0xf0f00000, (DX)
 	JNE           large7
 
 back7:
-	VPSRLW           $0x04, 256(R8), Z0
+	VPSRLW           $0x04, 256(R9), Z0
 	VPANDD           Z5, Z0, Z0
-	VPSRLW           $0x02, 512(R8), Z15
+	VPSRLW           $0x02, 512(R9), Z15
 	VPTERNLOGD       $0xf8, Z6, Z15, Z0
-	PREFETCHT0       4128(R8)
+	PREFETCHT1       9168(DI)
+	PREFETCHT0       4128(DI)
 	VPDPBUSD.BCST    192(AX), Z0, Z7
 	VPDPBUSD.BCST    196(AX), Z0, Z8
 	VPDPBUSD.BCST    200(AX), Z0, Z9
 	VPDPBUSD.BCST    204(AX), Z0, Z10
-	VPSRLW           $0x04, 320(R8), Z0
+	VPSRLW           $0x04, 320(R9), Z0
 	VPANDD           Z5, Z0, Z0
-	VPSRLW           $0x02, 576(R8), Z15
+	VPSRLW           $0x02, 576(R9), Z15
 	VPTERNLOGD       $0xf8, Z6, Z15, Z0
+	PREFETCHT1       9232(DI)
+	PREFETCHT0       4192(DI)
 	VPDPBUSD.BCST    208(AX), Z0, Z7
 	VPDPBUSD.BCST    212(AX), Z0, Z8
 	VPDPBUSD.BCST    216(AX), Z0, Z9
 	VPDPBUSD.BCST    220(AX), Z0, Z10
-	VPSRLW           $0x04, 384(R8), Z0
+	VPSRLW           $0x04, 384(R9), Z0
 	VPANDD           Z5, Z0, Z0
-	VPSRLW           $0x02, 640(R8), Z15
+	VPSRLW           $0x02, 640(R9), Z15
 	VPTERNLOGD       $0xf8, Z6, Z15, Z0
 	VPDPBUSD.BCST    224(AX), Z0, Z7
 	VPDPBUSD.BCST    228(AX), Z0, Z8
 	VPDPBUSD.BCST    232(AX), Z0, Z9
 	VPDPBUSD.BCST    236(AX), Z0, Z10
-	VPSRLW           $0x04, 448(R8), Z0
+	VPSRLW           $0x04, 448(R9), Z0
 	VPANDD           Z5, Z0, Z0
-	VPSRLW           $0x02, 704(R8), Z15
+	VPSRLW           $0x02, 704(R9), Z15
 	VPTERNLOGD       $0xf8, Z6, Z15, Z0
 	VPDPBUSD.BCST    240(AX), Z0, Z7
 	VPDPBUSD.BCST    244(AX), Z0, Z8
 	VPDPBUSD.BCST    248(AX), Z0, Z9
 	VPDPBUSD.BCST    252(AX), Z0, Z10
-	VPMOVSXBD        816(R8), Z0
+	VPMOVSXBD        816(R9), Z0
 	VPMULLD          Z0, Z7, Z7
 	VPADDD           Z7, Z11, Z11
 	VPMULLD          Z0, Z8, Z8
@@ -26398,8 +26637,9 @@ back7:
 	VPADDD           Z9, Z13, Z13
 	VPMULLD          Z0, Z10, Z10
 	VPADDD           Z10, Z14, Z14
-	ADDQ             $0x00000040, DI
-	ADDQ             $0x00000340, R8
+	ADDQ             $0x00000040, R8
+	ADDQ             $0x00000348, DI
+	ADDQ             $0x00000340, R9
 	ADDQ             $0x00000100, AX
 	ADDQ             $0x00000200, CX
 	ADDQ             $0x00000004, DX
@@ -26463,159 +26703,159 @@ plain:
 	RET
 
 large4:
-	MOVWLZX (DX), R9
-	ANDL    $0x00000f0f, R9
+	MOVWLZX (DX), R10
+	ANDL    $0x00000f0f, R10
 
 next4:
-	TZCNTL        R9, R10
-	MOVL          R10, R11
-	ANDL          $0x00000008, R11
-	VMOVD         R11, X15
-	MOVL          R10, R11
-	ANDL          $0x00000003, R11
-	SHLL          $0x06, R11
-	ADDQ          R8, R11
-	VMOVDQU32     (R11), Z0
+	TZCNTL        R10, R11
+	MOVL          R11, R12
+	ANDL          $0x00000008, R12
+	VMOVD         R12, X15
+	MOVL          R11, R12
+	ANDL          $0x00000003, R12
+	SHLL          $0x06, R12
+	ADDQ          R9, R12
+	VMOVDQU32     (R12), Z0
 	VPSRLW        X15, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
-	MOVL          R10, R11
-	ANDL          $0x00000008, R11
-	VMOVD         R11, X15
-	MOVL          R10, R11
-	ANDL          $0x00000003, R11
-	SHLL          $0x06, R11
-	ADDQ          R8, R11
-	VMOVDQU32     512(R11), Z16
+	MOVL          R11, R12
+	ANDL          $0x00000008, R12
+	VMOVD         R12, X15
+	MOVL          R11, R12
+	ANDL          $0x00000003, R12
+	SHLL          $0x06, R12
+	ADDQ          R9, R12
+	VMOVDQU32     512(R12), Z16
 	VPSRLW        X15, Z16, Z16
 	VPANDD.BCST   words03<>+0(SB), Z16, Z16
 	VPSLLW        $0x04, Z16, Z16
 	VPORD         Z16, Z0, Z0
-	IMUL3Q        $0x00000010, R10, R10
-	ADDQ          CX, R10
-	VPDPWSSD.BCST (R10), Z0, Z7
-	VPDPWSSD.BCST 4(R10), Z0, Z8
-	VPDPWSSD.BCST 8(R10), Z0, Z9
-	VPDPWSSD.BCST 12(R10), Z0, Z10
-	BLSRL         R9, R9
+	IMUL3Q        $0x00000010, R11, R11
+	ADDQ          CX, R11
+	VPDPWSSD.BCST (R11), Z0, Z7
+	VPDPWSSD.BCST 4(R11), Z0, Z8
+	VPDPWSSD.BCST 8(R11), Z0, Z9
+	VPDPWSSD.BCST 12(R11), Z0, Z10
+	BLSRL         R10, R10
 	JNZ           next4
 	JMP           back4
 
 large5:
-	MOVWLZX (DX), R9
-	ANDL    $0x0000f0f0, R9
+	MOVWLZX (DX), R10
+	ANDL    $0x0000f0f0, R10
 
 next5:
-	TZCNTL        R9, R10
-	MOVL          R10, R11
-	ANDL          $0x00000008, R11
-	VMOVD         R11, X15
-	MOVL          R10, R11
-	ANDL          $0x00000003, R11
-	SHLL          $0x06, R11
-	ADDQ          R8, R11
-	VMOVDQU32     256(R11), Z0
+	TZCNTL        R10, R11
+	MOVL          R11, R12
+	ANDL          $0x00000008, R12
+	VMOVD         R12, X15
+	MOVL          R11, R12
+	ANDL          $0x00000003, R12
+	SHLL          $0x06, R12
+	ADDQ          R9, R12
+	VMOVDQU32     256(R12), Z0
 	VPSRLW        X15, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
-	MOVL          R10, R11
-	ANDL          $0x00000008, R11
-	ADDL          $0x02, R11
-	VMOVD         R11, X15
-	MOVL          R10, R11
-	ANDL          $0x00000003, R11
-	SHLL          $0x06, R11
-	ADDQ          R8, R11
-	VMOVDQU32     512(R11), Z16
+	MOVL          R11, R12
+	ANDL          $0x00000008, R12
+	ADDL          $0x02, R12
+	VMOVD         R12, X15
+	MOVL          R11, R12
+	ANDL          $0x00000003, R12
+	SHLL          $0x06, R12
+	ADDQ          R9, R12
+	VMOVDQU32     512(R12), Z16
 	VPSRLW        X15, Z16, Z16
 	VPANDD.BCST   words03<>+0(SB), Z16, Z16
 	VPSLLW        $0x04, Z16, Z16
 	VPORD         Z16, Z0, Z0
-	IMUL3Q        $0x00000010, R10, R10
-	ADDQ          CX, R10
-	VPDPWSSD.BCST (R10), Z0, Z7
-	VPDPWSSD.BCST 4(R10), Z0, Z8
-	VPDPWSSD.BCST 8(R10), Z0, Z9
-	VPDPWSSD.BCST 12(R10), Z0, Z10
-	BLSRL         R9, R9
+	IMUL3Q        $0x00000010, R11, R11
+	ADDQ          CX, R11
+	VPDPWSSD.BCST (R11), Z0, Z7
+	VPDPWSSD.BCST 4(R11), Z0, Z8
+	VPDPWSSD.BCST 8(R11), Z0, Z9
+	VPDPWSSD.BCST 12(R11), Z0, Z10
+	BLSRL         R10, R10
 	JNZ           next5
 	JMP           back5
 
 large6:
-	MOVWLZX 2(DX), R9
-	ANDL    $0x00000f0f, R9
+	MOVWLZX 2(DX), R10
+	ANDL    $0x00000f0f, R10
 
 next6:
-	TZCNTL        R9, R10
-	MOVL          R10, R11
-	ANDL          $0x00000008, R11
-	ADDL          $0x04, R11
-	VMOVD         R11, X15
-	MOVL          R10, R11
-	ANDL          $0x00000003, R11
-	SHLL          $0x06, R11
-	ADDQ          R8, R11
-	VMOVDQU32     (R11), Z0
+	TZCNTL        R10, R11
+	MOVL          R11, R12
+	ANDL          $0x00000008, R12
+	ADDL          $0x04, R12
+	VMOVD         R12, X15
+	MOVL          R11, R12
+	ANDL          $0x00000003, R12
+	SHLL          $0x06, R12
+	ADDQ          R9, R12
+	VMOVDQU32     (R12), Z0
 	VPSRLW        X15, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
-	MOVL          R10, R11
-	ANDL          $0x00000008, R11
-	ADDL          $0x04, R11
-	VMOVD         R11, X15
-	MOVL          R10, R11
-	ANDL          $0x00000003, R11
-	SHLL          $0x06, R11
-	ADDQ          R8, R11
-	VMOVDQU32     512(R11), Z16
+	MOVL          R11, R12
+	ANDL          $0x00000008, R12
+	ADDL          $0x04, R12
+	VMOVD         R12, X15
+	MOVL          R11, R12
+	ANDL          $0x00000003, R12
+	SHLL          $0x06, R12
+	ADDQ          R9, R12
+	VMOVDQU32     512(R12), Z16
 	VPSRLW        X15, Z16, Z16
 	VPANDD.BCST   words03<>+0(SB), Z16, Z16
 	VPSLLW        $0x04, Z16, Z16
 	VPORD         Z16, Z0, Z0
-	IMUL3Q        $0x00000010, R10, R10
-	ADDQ          CX, R10
-	VPDPWSSD.BCST 256(R10), Z0, Z7
-	VPDPWSSD.BCST 260(R10), Z0, Z8
-	VPDPWSSD.BCST 264(R10), Z0, Z9
-	VPDPWSSD.BCST 268(R10), Z0, Z10
-	BLSRL         R9, R9
+	IMUL3Q        $0x00000010, R11, R11
+	ADDQ          CX, R11
+	VPDPWSSD.BCST 256(R11), Z0, Z7
+	VPDPWSSD.BCST 260(R11), Z0, Z8
+	VPDPWSSD.BCST 264(R11), Z0, Z9
+	VPDPWSSD.BCST 268(R11), Z0, Z10
+	BLSRL         R10, R10
 	JNZ           next6
 	JMP           back6
 
 large7:
-	MOVWLZX 2(DX), R9
-	ANDL    $0x0000f0f0, R9
+	MOVWLZX 2(DX), R10
+	ANDL    $0x0000f0f0, R10
 
 next7:
-	TZCNTL        R9, R10
-	MOVL          R10, R11
-	ANDL          $0x00000008, R11
-	ADDL          $0x04, R11
-	VMOVD         R11, X15
-	MOVL          R10, R11
-	ANDL          $0x00000003, R11
-	SHLL          $0x06, R11
-	ADDQ          R8, R11
-	VMOVDQU32     256(R11), Z0
+	TZCNTL        R10, R11
+	MOVL          R11, R12
+	ANDL          $0x00000008, R12
+	ADDL          $0x04, R12
+	VMOVD         R12, X15
+	MOVL          R11, R12
+	ANDL          $0x00000003, R12
+	SHLL          $0x06, R12
+	ADDQ          R9, R12
+	VMOVDQU32     256(R12), Z0
 	VPSRLW        X15, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
-	MOVL          R10, R11
-	ANDL          $0x00000008, R11
-	ADDL          $0x06, R11
-	VMOVD         R11, X15
-	MOVL          R10, R11
-	ANDL          $0x00000003, R11
-	SHLL          $0x06, R11
-	ADDQ          R8, R11
-	VMOVDQU32     512(R11), Z16
+	MOVL          R11, R12
+	ANDL          $0x00000008, R12
+	ADDL          $0x06, R12
+	VMOVD         R12, X15
+	MOVL          R11, R12
+	ANDL          $0x00000003, R12
+	SHLL          $0x06, R12
+	ADDQ          R9, R12
+	VMOVDQU32     512(R12), Z16
 	VPSRLW        X15, Z16, Z16
 	VPANDD.BCST   words03<>+0(SB), Z16, Z16
 	VPSLLW        $0x04, Z16, Z16
 	VPORD         Z16, Z0, Z0
-	IMUL3Q        $0x00000010, R10, R10
-	ADDQ          CX, R10
-	VPDPWSSD.BCST 256(R10), Z0, Z7
-	VPDPWSSD.BCST 260(R10), Z0, Z8
-	VPDPWSSD.BCST 264(R10), Z0, Z9
-	VPDPWSSD.BCST 268(R10), Z0, Z10
-	BLSRL         R9, R9
+	IMUL3Q        $0x00000010, R11, R11
+	ADDQ          CX, R11
+	VPDPWSSD.BCST 256(R11), Z0, Z7
+	VPDPWSSD.BCST 260(R11), Z0, Z8
+	VPDPWSSD.BCST 264(R11), Z0, Z9
+	VPDPWSSD.BCST 268(R11), Z0, Z10
+	BLSRL         R10, R10
 	JNZ           next7
 	JMP           back7
 
@@ -26634,10 +26874,11 @@ loop1:
 	VPXORD       Z3, Z3, Z3
 	VPXORD       Z4, Z4, Z4
 	VPXORD       Z5, Z5, Z5
-	MOVL         $0x0f0f0f0f, DI
-	VPBROADCASTD DI, Z6
-	MOVL         $0x30303030, DI
-	VPBROADCASTD DI, Z7
+	MOVQ         BX, DI
+	MOVL         $0x0f0f0f0f, R8
+	VPBROADCASTD R8, Z6
+	MOVL         $0x30303030, R8
+	VPBROADCASTD R8, Z7
 
 loop2:
 	VPXORD Z13, Z13, Z13
@@ -26645,57 +26886,61 @@ loop2:
 	VPXORD Z15, Z15, Z15
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
-	LEAQ   1280(AX), DI
+	LEAQ   1280(AX), R8
 	MOVQ   $0x00000004, (SP)
-	LEAQ   (BX), R8
+	LEAQ   (BX), R9
 
 loop3:
-	VPBROADCASTD (DI), Z8
-	VPBROADCASTD 4(DI), Z9
-	VPBROADCASTD 8(DI), Z10
-	VPBROADCASTD 12(DI), Z11
-	VPBROADCASTD 16(DI), Z12
+	VPBROADCASTD (R8), Z8
+	VPBROADCASTD 4(R8), Z9
+	VPBROADCASTD 8(R8), Z10
+	VPBROADCASTD 12(R8), Z11
+	VPBROADCASTD 16(R8), Z12
 	TESTL        $0x00000f0f, (DX)
 	JNE          large4
 
 back4:
-	VPANDD        (R8), Z6, Z0
-	VPSLLW        $0x04, 512(R8), Z18
+	VPANDD        (R9), Z6, Z0
+	VPSLLW        $0x04, 512(R9), Z18
 	VPTERNLOGD    $0xf8, Z7, Z18, Z0
-	PREFETCHT0    3360(R8)
+	PREFETCHT1    8400(DI)
+	PREFETCHT0    3360(DI)
 	VPDPBUSD.BCST (AX), Z0, Z8
 	VPDPBUSD.BCST 4(AX), Z0, Z9
 	VPDPBUSD.BCST 8(AX), Z0, Z10
 	VPDPBUSD.BCST 12(AX), Z0, Z11
 	VPDPBUSD.BCST 16(AX), Z0, Z12
-	VPANDD        64(R8), Z6, Z0
-	VPSLLW        $0x04, 576(R8), Z18
+	VPANDD        64(R9), Z6, Z0
+	VPSLLW        $0x04, 576(R9), Z18
 	VPTERNLOGD    $0xf8, Z7, Z18, Z0
-	PREFETCHT0    3424(R8)
+	PREFETCHT1    8464(DI)
+	PREFETCHT0    3424(DI)
 	VPDPBUSD.BCST 20(AX), Z0, Z8
 	VPDPBUSD.BCST 24(AX), Z0, Z9
 	VPDPBUSD.BCST 28(AX), Z0, Z10
 	VPDPBUSD.BCST 32(AX), Z0, Z11
 	VPDPBUSD.BCST 36(AX), Z0, Z12
-	VPANDD        128(R8), Z6, Z0
-	VPSLLW        $0x04, 640(R8), Z18
+	VPANDD        128(R9), Z6, Z0
+	VPSLLW        $0x04, 640(R9), Z18
 	VPTERNLOGD    $0xf8, Z7, Z18, Z0
-	PREFETCHT0    3488(R8)
+	PREFETCHT1    8528(DI)
+	PREFETCHT0    3488(DI)
 	VPDPBUSD.BCST 40(AX), Z0, Z8
 	VPDPBUSD.BCST 44(AX), Z0, Z9
 	VPDPBUSD.BCST 48(AX), Z0, Z10
 	VPDPBUSD.BCST 52(AX), Z0, Z11
 	VPDPBUSD.BCST 56(AX), Z0, Z12
-	VPANDD        192(R8), Z6, Z0
-	VPSLLW        $0x04, 704(R8), Z18
+	VPANDD        192(R9), Z6, Z0
+	VPSLLW        $0x04, 704(R9), Z18
 	VPTERNLOGD    $0xf8, Z7, Z18, Z0
-	PREFETCHT0    3552(R8)
+	PREFETCHT1    8592(DI)
+	PREFETCHT0    3552(DI)
 	VPDPBUSD.BCST 60(AX), Z0, Z8
 	VPDPBUSD.BCST 64(AX), Z0, Z9
 	VPDPBUSD.BCST 68(AX), Z0, Z10
 	VPDPBUSD.BCST 72(AX), Z0, Z11
 	VPDPBUSD.BCST 76(AX), Z0, Z12
-	VPMOVSXBD     768(R8), Z0
+	VPMOVSXBD     768(R9), Z0
 	VPMULLD       Z0, Z8, Z8
 	VPADDD        Z8, Z13, Z13
 	VPMULLD       Z0, Z9, Z9
@@ -26706,52 +26951,56 @@ back4:
 	VPADDD        Z11, Z16, Z16
 	VPMULLD       Z0, Z12, Z12
 	VPADDD        Z12, Z17, Z17
-	VPBROADCASTD  20(DI), Z8
-	VPBROADCASTD  24(DI), Z9
-	VPBROADCASTD  28(DI), Z10
-	VPBROADCASTD  32(DI), Z11
-	VPBROADCASTD  36(DI), Z12
+	VPBROADCASTD  20(R8), Z8
+	VPBROADCASTD  24(R8), Z9
+	VPBROADCASTD  28(R8), Z10
+	VPBROADCASTD  32(R8), Z11
+	VPBROADCASTD  36(R8), Z12
 	TESTL         $0x0000f0f0, (DX)
 	JNE           large5
 
 back5:
-	VPANDD        256(R8), Z6, Z0
-	VPSLLW        $0x02, 512(R8), Z18
+	VPANDD        256(R9), Z6, Z0
+	VPSLLW        $0x02, 512(R9), Z18
 	VPTERNLOGD    $0xf8, Z7, Z18, Z0
-	PREFETCHT0    3616(R8)
+	PREFETCHT1    8656(DI)
+	PREFETCHT0    3616(DI)
 	VPDPBUSD.BCST 80(AX), Z0, Z8
 	VPDPBUSD.BCST 84(AX), Z0, Z9
 	VPDPBUSD.BCST 88(AX), Z0, Z10
 	VPDPBUSD.BCST 92(AX), Z0, Z11
 	VPDPBUSD.BCST 96(AX), Z0, Z12
-	VPANDD        320(R8), Z6, Z0
-	VPSLLW        $0x02, 576(R8), Z18
+	VPANDD        320(R9), Z6, Z0
+	VPSLLW        $0x02, 576(R9), Z18
 	VPTERNLOGD    $0xf8, Z7, Z18, Z0
-	PREFETCHT0    3680(R8)
+	PREFETCHT1    8720(DI)
+	PREFETCHT0    3680(DI)
 	VPDPBUSD.BCST 100(AX), Z0, Z8
 	VPDPBUSD.BCST 104(AX), Z0, Z9
 	VPDPBUSD.BCST 108(AX), Z0, Z10
 	VPDPBUSD.BCST 112(AX), Z0, Z11
 	VPDPBUSD.BCST 116(AX), Z0, Z12
-	VPANDD        384(R8), Z6, Z0
-	VPSLLW        $0x02, 640(R8), Z18
+	VPANDD        384(R9), Z6, Z0
+	VPSLLW        $0x02, 640(R9), Z18
 	VPTERNLOGD    $0xf8, Z7, Z18, Z0
-	PREFETCHT0    3744(R8)
+	PREFETCHT1    8784(DI)
+	PREFETCHT0    3744(DI)
 	VPDPBUSD.BCST 120(AX), Z0, Z8
 	VPDPBUSD.BCST 124(AX), Z0, Z9
 	VPDPBUSD.BCST 128(AX), Z0, Z10
 	VPDPBUSD.BCST 132(AX), Z0, Z11
 	VPDPBUSD.BCST 136(AX), Z0, Z12
-	VPANDD        448(R8), Z6, Z0
-	VPSLLW        $0x02, 704(R8), Z18
+	VPANDD        448(R9), Z6, Z0
+	VPSLLW        $0x02, 704(R9), Z18
 	VPTERNLOGD    $0xf8, Z7, Z18, Z0
-	PREFETCHT0    3808(R8)
+	PREFETCHT1    8848(DI)
+	PREFETCHT0    3808(DI)
 	VPDPBUSD.BCST 140(AX), Z0, Z8
 	VPDPBUSD.BCST 144(AX), Z0, Z9
 	VPDPBUSD.BCST 148(AX), Z0, Z10
 	VPDPBUSD.BCST 152(AX), Z0, Z11
 	VPDPBUSD.BCST 156(AX), Z0, Z12
-	VPMOVSXBD     784(R8), Z0
+	VPMOVSXBD     784(R9), Z0
 	VPMULLD       Z0, Z8, Z8
 	VPADDD        Z8, Z13, Z13
 	VPMULLD       Z0, Z9, Z9
@@ -26762,56 +27011,60 @@ back5:
 	VPADDD        Z11, Z16, Z16
 	VPMULLD       Z0, Z12, Z12
 	VPADDD        Z12, Z17, Z17
-	VPBROADCASTD  40(DI), Z8
-	VPBROADCASTD  44(DI), Z9
-	VPBROADCASTD  48(DI), Z10
-	VPBROADCASTD  52(DI), Z11
-	VPBROADCASTD  56(DI), Z12
+	VPBROADCASTD  40(R8), Z8
+	VPBROADCASTD  44(R8), Z9
+	VPBROADCASTD  48(R8), Z10
+	VPBROADCASTD  52(R8), Z11
+	VPBROADCASTD  56(R8), Z12
 	TESTL         $0x0f0f0000, (DX)
 	JNE           large6
 
 back6:
-	VPSRLW        $0x04, (R8), Z0
+	VPSRLW        $0x04, (R9), Z0
 	VPANDD        Z6, Z0, Z0
-	VMOVDQU32     512(R8), Z18
+	VMOVDQU32     512(R9), Z18
 	VPTERNLOGD    $0xf8, Z7, Z18, Z0
-	PREFETCHT0    3872(R8)
+	PREFETCHT1    8912(DI)
+	PREFETCHT0    3872(DI)
 	VPDPBUSD.BCST 160(AX), Z0, Z8
 	VPDPBUSD.BCST 164(AX), Z0, Z9
 	VPDPBUSD.BCST 168(AX), Z0, Z10
 	VPDPBUSD.BCST 172(AX), Z0, Z11
 	VPDPBUSD.BCST 176(AX), Z0, Z12
-	VPSRLW        $0x04, 64(R8), Z0
+	VPSRLW        $0x04, 64(R9), Z0
 	VPANDD        Z6, Z0, Z0
-	VMOVDQU32     576(R8), Z18
+	VMOVDQU32     576(R9), Z18
 	VPTERNLOGD    $0xf8, Z7, Z18, Z0
-	PREFETCHT0    3936(R8)
+	PREFETCHT1    8976(DI)
+	PREFETCHT0    3936(DI)
 	VPDPBUSD.BCST 180(AX), Z0, Z8
 	VPDPBUSD.BCST 184(AX), Z0, Z9
 	VPDPBUSD.BCST 188(AX), Z0, Z10
 	VPDPBUSD.BCST 192(AX), Z0, Z11
 	VPDPBUSD.BCST 196(AX), Z0, Z12
-	VPSRLW        $0x04, 128(R8), Z0
+	VPSRLW        $0x04, 128(R9), Z0
 	VPANDD        Z6, Z0, Z0
-	VMOVDQU32     640(R8), Z18
+	VMOVDQU32     640(R9), Z18
 	VPTERNLOGD    $0xf8, Z7, Z18, Z0
-	PREFETCHT0    4000(R8)
+	PREFETCHT1    9040(DI)
+	PREFETCHT0    4000(DI)
 	VPDPBUSD.BCST 200(AX), Z0, Z8
 	VPDPBUSD.BCST 204(AX), Z0, Z9
 	VPDPBUSD.BCST 208(AX), Z0, Z10
 	VPDPBUSD.BCST 212(AX), Z0, Z11
 	VPDPBUSD.BCST 216(AX), Z0, Z12
-	VPSRLW        $0x04, 192(R8), Z0
+	VPSRLW        $0x04, 192(R9), Z0
 	VPANDD        Z6, Z0, Z0
-	VMOVDQU32     704(R8), Z18
+	VMOVDQU32     704(R9), Z18
 	VPTERNLOGD    $0xf8, Z7, Z18, Z0
-	PREFETCHT0    4064(R8)
+	PREFETCHT1    9104(DI)
+	PREFETCHT0    4064(DI)
 	VPDPBUSD.BCST 220(AX), Z0, Z8
 	VPDPBUSD.BCST 224(AX), Z0, Z9
 	VPDPBUSD.BCST 228(AX), Z0, Z10
 	VPDPBUSD.BCST 232(AX), Z0, Z11
 	VPDPBUSD.BCST 236(AX), Z0, Z12
-	VPMOVSXBD     800(R8), Z0
+	VPMOVSXBD     800(R9), Z0
 	VPMULLD       Z0, Z8, Z8
 	VPADDD        Z8, Z13, Z13
 	VPMULLD       Z0, Z9, Z9
@@ -26822,53 +27075,56 @@ back6:
 	VPADDD        Z11, Z16, Z16
 	VPMULLD       Z0, Z12, Z12
 	VPADDD        Z12, Z17, Z17
-	VPBROADCASTD  60(DI), Z8
-	VPBROADCASTD  64(DI), Z9
-	VPBROADCASTD  68(DI), Z10
-	VPBROADCASTD  72(DI), Z11
-	VPBROADCASTD  76(DI), Z12
+	VPBROADCASTD  60(R8), Z8
+	VPBROADCASTD  64(R8), Z9
+	VPBROADCASTD  68(R8), Z10
+	VPBROADCASTD  72(R8), Z11
+	VPBROADCASTD  76(R8), Z12
 	TESTL         $0xf0f00000, (DX)
 	JNE           large7
 
 back7:
-	VPSRLW           $0x04, 256(R8), Z0
+	VPSRLW           $0x04, 256(R9), Z0
 	VPANDD           Z6, Z0, Z0
-	VPSRLW           $0x02, 512(R8), Z18
+	VPSRLW           $0x02, 512(R9), Z18
 	VPTERNLOGD       $0xf8, Z7, Z18, Z0
-	PREFETCHT0       4128(R8)
+	PREFETCHT1       9168(DI)
+	PREFETCHT0       4128(DI)
 	VPDPBUSD.BCST    240(AX), Z0, Z8
 	VPDPBUSD.BCST    244(AX), Z0, Z9
 	VPDPBUSD.BCST    248(AX), Z0, Z10
 	VPDPBUSD.BCST    252(AX), Z0, Z11
 	VPDPBUSD.BCST    256(AX), Z0, Z12
-	VPSRLW           $0x04, 320(R8), Z0
+	VPSRLW           $0x04, 320(R9), Z0
 	VPANDD           Z6, Z0, Z0
-	VPSRLW           $0x02, 576(R8), Z18
+	VPSRLW           $0x02, 576(R9), Z18
 	VPTERNLOGD       $0xf8, Z7, Z18, Z0
+	PREFETCHT1       9232(DI)
+	PREFETCHT0       4192(DI)
 	VPDPBUSD.BCST    260(AX), Z0, Z8
 	VPDPBUSD.BCST    264(AX), Z0, Z9
 	VPDPBUSD.BCST    268(AX), Z0, Z10
 	VPDPBUSD.BCST    272(AX), Z0, Z11
 	VPDPBUSD.BCST    276(AX), Z0, Z12
-	VPSRLW           $0x04, 384(R8), Z0
+	VPSRLW           $0x04, 384(R9), Z0
 	VPANDD           Z6, Z0, Z0
-	VPSRLW           $0x02, 640(R8), Z18
+	VPSRLW           $0x02, 640(R9), Z18
 	VPTERNLOGD       $0xf8, Z7, Z18, Z0
 	VPDPBUSD.BCST    280(AX), Z0, Z8
 	VPDPBUSD.BCST    284(AX), Z0, Z9
 	VPDPBUSD.BCST    288(AX), Z0, Z10
 	VPDPBUSD.BCST    292(AX), Z0, Z11
 	VPDPBUSD.BCST    296(AX), Z0, Z12
-	VPSRLW           $0x04, 448(R8), Z0
+	VPSRLW           $0x04, 448(R9), Z0
 	VPANDD           Z6, Z0, Z0
-	VPSRLW           $0x02, 704(R8), Z18
+	VPSRLW           $0x02, 704(R9), Z18
 	VPTERNLOGD       $0xf8, Z7, Z18, Z0
 	VPDPBUSD.BCST    300(AX), Z0, Z8
 	VPDPBUSD.BCST    304(AX), Z0, Z9
 	VPDPBUSD.BCST    308(AX), Z0, Z10
 	VPDPBUSD.BCST    312(AX), Z0, Z11
 	VPDPBUSD.BCST    316(AX), Z0, Z12
-	VPMOVSXBD        816(R8), Z0
+	VPMOVSXBD        816(R9), Z0
 	VPMULLD          Z0, Z8, Z8
 	VPADDD           Z8, Z13, Z13
 	VPMULLD          Z0, Z9, Z9
@@ -26879,8 +27135,9 @@ back7:
 	VPADDD           Z11, Z16, Z16
 	VPMULLD          Z0, Z12, Z12
 	VPADDD           Z12, Z17, Z17
-	ADDQ             $0x00000050, DI
-	ADDQ             $0x00000340, R8
+	ADDQ             $0x00000050, R8
+	ADDQ             $0x00000348, DI
+	ADDQ             $0x00000340, R9
 	ADDQ             $0x00000140, AX
 	ADDQ             $0x00000280, CX
 	ADDQ             $0x00000004, DX
@@ -26952,163 +27209,163 @@ plain:
 	RET
 
 large4:
-	MOVWLZX (DX), R9
-	ANDL    $0x00000f0f, R9
+	MOVWLZX (DX), R10
+	ANDL    $0x00000f0f, R10
 
 next4:
-	TZCNTL        R9, R10
-	MOVL          R10, R11
-	ANDL          $0x00000008, R11
-	VMOVD         R11, X18
-	MOVL          R10, R11
-	ANDL          $0x00000003, R11
-	SHLL          $0x06, R11
-	ADDQ          R8, R11
-	VMOVDQU32     (R11), Z0
+	TZCNTL        R10, R11
+	MOVL          R11, R12
+	ANDL          $0x00000008, R12
+	VMOVD         R12, X18
+	MOVL          R11, R12
+	ANDL          $0x00000003, R12
+	SHLL          $0x06, R12
+	ADDQ          R9, R12
+	VMOVDQU32     (R12), Z0
 	VPSRLW        X18, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
-	MOVL          R10, R11
-	ANDL          $0x00000008, R11
-	VMOVD         R11, X18
-	MOVL          R10, R11
-	ANDL          $0x00000003, R11
-	SHLL          $0x06, R11
-	ADDQ          R8, R11
-	VMOVDQU32     512(R11), Z19
+	MOVL          R11, R12
+	ANDL          $0x00000008, R12
+	VMOVD         R12, X18
+	MOVL          R11, R12
+	ANDL          $0x00000003, R12
+	SHLL          $0x06, R12
+	ADDQ          R9, R12
+	VMOVDQU32     512(R12), Z19
 	VPSRLW        X18, Z19, Z19
 	VPANDD.BCST   words03<>+0(SB), Z19, Z19
 	VPSLLW        $0x04, Z19, Z19
 	VPORD         Z19, Z0, Z0
-	IMUL3Q        $0x00000014, R10, R10
-	ADDQ          CX, R10
-	VPDPWSSD.BCST (R10), Z0, Z8
-	VPDPWSSD.BCST 4(R10), Z0, Z9
-	VPDPWSSD.BCST 8(R10), Z0, Z10
-	VPDPWSSD.BCST 12(R10), Z0, Z11
-	VPDPWSSD.BCST 16(R10), Z0, Z12
-	BLSRL         R9, R9
+	IMUL3Q        $0x00000014, R11, R11
+	ADDQ          CX, R11
+	VPDPWSSD.BCST (R11), Z0, Z8
+	VPDPWSSD.BCST 4(R11), Z0, Z9
+	VPDPWSSD.BCST 8(R11), Z0, Z10
+	VPDPWSSD.BCST 12(R11), Z0, Z11
+	VPDPWSSD.BCST 16(R11), Z0, Z12
+	BLSRL         R10, R10
 	JNZ           next4
 	JMP           back4
 
 large5:
-	MOVWLZX (DX), R9
-	ANDL    $0x0000f0f0, R9
+	MOVWLZX (DX), R10
+	ANDL    $0x0000f0f0, R10
 
 next5:
-	TZCNTL        R9, R10
-	MOVL          R10, R11
-	ANDL          $0x00000008, R11
-	VMOVD         R11, X18
-	MOVL          R10, R11
-	ANDL          $0x00000003, R11
-	SHLL          $0x06, R11
-	ADDQ          R8, R11
-	VMOVDQU32     256(R11), Z0
+	TZCNTL        R10, R11
+	MOVL          R11, R12
+	ANDL          $0x00000008, R12
+	VMOVD         R12, X18
+	MOVL          R11, R12
+	ANDL          $0x00000003, R12
+	SHLL          $0x06, R12
+	ADDQ          R9, R12
+	VMOVDQU32     256(R12), Z0
 	VPSRLW        X18, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
-	MOVL          R10, R11
-	ANDL          $0x00000008, R11
-	ADDL          $0x02, R11
-	VMOVD         R11, X18
-	MOVL          R10, R11
-	ANDL          $0x00000003, R11
-	SHLL          $0x06, R11
-	ADDQ          R8, R11
-	VMOVDQU32     512(R11), Z19
+	MOVL          R11, R12
+	ANDL          $0x00000008, R12
+	ADDL          $0x02, R12
+	VMOVD         R12, X18
+	MOVL          R11, R12
+	ANDL          $0x00000003, R12
+	SHLL          $0x06, R12
+	ADDQ          R9, R12
+	VMOVDQU32     512(R12), Z19
 	VPSRLW        X18, Z19, Z19
 	VPANDD.BCST   words03<>+0(SB), Z19, Z19
 	VPSLLW        $0x04, Z19, Z19
 	VPORD         Z19, Z0, Z0
-	IMUL3Q        $0x00000014, R10, R10
-	ADDQ          CX, R10
-	VPDPWSSD.BCST (R10), Z0, Z8
-	VPDPWSSD.BCST 4(R10), Z0, Z9
-	VPDPWSSD.BCST 8(R10), Z0, Z10
-	VPDPWSSD.BCST 12(R10), Z0, Z11
-	VPDPWSSD.BCST 16(R10), Z0, Z12
-	BLSRL         R9, R9
+	IMUL3Q        $0x00000014, R11, R11
+	ADDQ          CX, R11
+	VPDPWSSD.BCST (R11), Z0, Z8
+	VPDPWSSD.BCST 4(R11), Z0, Z9
+	VPDPWSSD.BCST 8(R11), Z0, Z10
+	VPDPWSSD.BCST 12(R11), Z0, Z11
+	VPDPWSSD.BCST 16(R11), Z0, Z12
+	BLSRL         R10, R10
 	JNZ           next5
 	JMP           back5
 
 large6:
-	MOVWLZX 2(DX), R9
-	ANDL    $0x00000f0f, R9
+	MOVWLZX 2(DX), R10
+	ANDL    $0x00000f0f, R10
 
 next6:
-	TZCNTL        R9, R10
-	MOVL          R10, R11
-	ANDL          $0x00000008, R11
-	ADDL          $0x04, R11
-	VMOVD         R11, X18
-	MOVL          R10, R11
-	ANDL          $0x00000003, R11
-	SHLL          $0x06, R11
-	ADDQ          R8, R11
-	VMOVDQU32     (R11), Z0
+	TZCNTL        R10, R11
+	MOVL          R11, R12
+	ANDL          $0x00000008, R12
+	ADDL          $0x04, R12
+	VMOVD         R12, X18
+	MOVL          R11, R12
+	ANDL          $0x00000003, R12
+	SHLL          $0x06, R12
+	ADDQ          R9, R12
+	VMOVDQU32     (R12), Z0
 	VPSRLW        X18, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
-	MOVL          R10, R11
-	ANDL          $0x00000008, R11
-	ADDL          $0x04, R11
-	VMOVD         R11, X18
-	MOVL          R10, R11
-	ANDL          $0x00000003, R11
-	SHLL          $0x06, R11
-	ADDQ          R8, R11
-	VMOVDQU32     512(R11), Z19
+	MOVL          R11, R12
+	ANDL          $0x00000008, R12
+	ADDL          $0x04, R12
+	VMOVD         R12, X18
+	MOVL          R11, R12
+	ANDL          $0x00000003, R12
+	SHLL          $0x06, R12
+	ADDQ          R9, R12
+	VMOVDQU32     512(R12), Z19
 	VPSRLW        X18, Z19, Z19
 	VPANDD.BCST   words03<>+0(SB), Z19, Z19
 	VPSLLW        $0x04, Z19, Z19
 	VPORD         Z19, Z0, Z0
-	IMUL3Q        $0x00000014, R10, R10
-	ADDQ          CX, R10
-	VPDPWSSD.BCST 320(R10), Z0, Z8
-	VPDPWSSD.BCST 324(R10), Z0, Z9
-	VPDPWSSD.BCST 328(R10), Z0, Z10
-	VPDPWSSD.BCST 332(R10), Z0, Z11
-	VPDPWSSD.BCST 336(R10), Z0, Z12
-	BLSRL         R9, R9
+	IMUL3Q        $0x00000014, R11, R11
+	ADDQ          CX, R11
+	VPDPWSSD.BCST 320(R11), Z0, Z8
+	VPDPWSSD.BCST 324(R11), Z0, Z9
+	VPDPWSSD.BCST 328(R11), Z0, Z10
+	VPDPWSSD.BCST 332(R11), Z0, Z11
+	VPDPWSSD.BCST 336(R11), Z0, Z12
+	BLSRL         R10, R10
 	JNZ           next6
 	JMP           back6
 
 large7:
-	MOVWLZX 2(DX), R9
-	ANDL    $0x0000f0f0, R9
+	MOVWLZX 2(DX), R10
+	ANDL    $0x0000f0f0, R10
 
 next7:
-	TZCNTL        R9, R10
-	MOVL          R10, R11
-	ANDL          $0x00000008, R11
-	ADDL          $0x04, R11
-	VMOVD         R11, X18
-	MOVL          R10, R11
-	ANDL          $0x00000003, R11
-	SHLL          $0x06, R11
-	ADDQ          R8, R11
-	VMOVDQU32     256(R11), Z0
+	TZCNTL        R10, R11
+	MOVL          R11, R12
+	ANDL          $0x00000008, R12
+	ADDL          $0x04, R12
+	VMOVD         R12, X18
+	MOVL          R11, R12
+	ANDL          $0x00000003, R12
+	SHLL          $0x06, R12
+	ADDQ          R9, R12
+	VMOVDQU32     256(R12), Z0
 	VPSRLW        X18, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
-	MOVL          R10, R11
-	ANDL          $0x00000008, R11
-	ADDL          $0x06, R11
-	VMOVD         R11, X18
-	MOVL          R10, R11
-	ANDL          $0x00000003, R11
-	SHLL          $0x06, R11
-	ADDQ          R8, R11
-	VMOVDQU32     512(R11), Z19
+	MOVL          R11, R12
+	ANDL          $0x00000008, R12
+	ADDL          $0x06, R12
+	VMOVD         R12, X18
+	MOVL          R11, R12
+	ANDL          $0x00000003, R12
+	SHLL          $0x06, R12
+	ADDQ          R9, R12
+	VMOVDQU32     512(R12), Z19
 	VPSRLW        X18, Z19, Z19
 	VPANDD.BCST   words03<>+0(SB), Z19, Z19
 	VPSLLW        $0x04, Z19, Z19
 	VPORD         Z19, Z0, Z0
-	IMUL3Q        $0x00000014, R10, R10
-	ADDQ          CX, R10
-	VPDPWSSD.BCST 320(R10), Z0, Z8
-	VPDPWSSD.BCST 324(R10), Z0, Z9
-	VPDPWSSD.BCST 328(R10), Z0, Z10
-	VPDPWSSD.BCST 332(R10), Z0, Z11
-	VPDPWSSD.BCST 336(R10), Z0, Z12
-	BLSRL         R9, R9
+	IMUL3Q        $0x00000014, R11, R11
+	ADDQ          CX, R11
+	VPDPWSSD.BCST 320(R11), Z0, Z8
+	VPDPWSSD.BCST 324(R11), Z0, Z9
+	VPDPWSSD.BCST 328(R11), Z0, Z10
+	VPDPWSSD.BCST 332(R11), Z0, Z11
+	VPDPWSSD.BCST 336(R11), Z0, Z12
+	BLSRL         R10, R10
 	JNZ           next7
 	JMP           back7
 
@@ -27128,10 +27385,11 @@ loop1:
 	VPXORD       Z4, Z4, Z4
 	VPXORD       Z5, Z5, Z5
 	VPXORD       Z6, Z6, Z6
-	MOVL         $0x0f0f0f0f, DI
-	VPBROADCASTD DI, Z7
-	MOVL         $0x30303030, DI
-	VPBROADCASTD DI, Z8
+	MOVQ         BX, DI
+	MOVL         $0x0f0f0f0f, R8
+	VPBROADCASTD R8, Z7
+	MOVL         $0x30303030, R8
+	VPBROADCASTD R8, Z8
 
 loop2:
 	VPXORD Z15, Z15, Z15
@@ -27140,62 +27398,66 @@ loop2:
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
 	VPXORD Z20, Z20, Z20
-	LEAQ   1536(AX), DI
+	LEAQ   1536(AX), R8
 	MOVQ   $0x00000004, (SP)
-	LEAQ   (BX), R8
+	LEAQ   (BX), R9
 
 loop3:
-	VPBROADCASTD (DI), Z9
-	VPBROADCASTD 4(DI), Z10
-	VPBROADCASTD 8(DI), Z11
-	VPBROADCASTD 12(DI), Z12
-	VPBROADCASTD 16(DI), Z13
-	VPBROADCASTD 20(DI), Z14
+	VPBROADCASTD (R8), Z9
+	VPBROADCASTD 4(R8), Z10
+	VPBROADCASTD 8(R8), Z11
+	VPBROADCASTD 12(R8), Z12
+	VPBROADCASTD 16(R8), Z13
+	VPBROADCASTD 20(R8), Z14
 	TESTL        $0x00000f0f, (DX)
 	JNE          large4
 
 back4:
-	VPANDD        (R8), Z7, Z0
-	VPSLLW        $0x04, 512(R8), Z21
+	VPANDD        (R9), Z7, Z0
+	VPSLLW        $0x04, 512(R9), Z21
 	VPTERNLOGD    $0xf8, Z8, Z21, Z0
-	PREFETCHT0    3360(R8)
+	PREFETCHT1    8400(DI)
+	PREFETCHT0    3360(DI)
 	VPDPBUSD.BCST (AX), Z0, Z9
 	VPDPBUSD.BCST 4(AX), Z0, Z10
 	VPDPBUSD.BCST 8(AX), Z0, Z11
 	VPDPBUSD.BCST 12(AX), Z0, Z12
 	VPDPBUSD.BCST 16(AX), Z0, Z13
 	VPDPBUSD.BCST 20(AX), Z0, Z14
-	VPANDD        64(R8), Z7, Z0
-	VPSLLW        $0x04, 576(R8), Z21
+	VPANDD        64(R9), Z7, Z0
+	VPSLLW        $0x04, 576(R9), Z21
 	VPTERNLOGD    $0xf8, Z8, Z21, Z0
-	PREFETCHT0    3424(R8)
+	PREFETCHT1    8464(DI)
+	PREFETCHT0    3424(DI)
 	VPDPBUSD.BCST 24(AX), Z0, Z9
 	VPDPBUSD.BCST 28(AX), Z0, Z10
 	VPDPBUSD.BCST 32(AX), Z0, Z11
 	VPDPBUSD.BCST 36(AX), Z0, Z12
 	VPDPBUSD.BCST 40(AX), Z0, Z13
 	VPDPBUSD.BCST 44(AX), Z0, Z14
-	VPANDD        128(R8), Z7, Z0
-	VPSLLW        $0x04, 640(R8), Z21
+	VPANDD        128(R9), Z7, Z0
+	VPSLLW        $0x04, 640(R9), Z21
 	VPTERNLOGD    $0xf8, Z8, Z21, Z0
-	PREFETCHT0    3488(R8)
+	PREFETCHT1    8528(DI)
+	PREFETCHT0    3488(DI)
 	VPDPBUSD.BCST 48(AX), Z0, Z9
 	VPDPBUSD.BCST 52(AX), Z0, Z10
 	VPDPBUSD.BCST 56(AX), Z0, Z11
 	VPDPBUSD.BCST 60(AX), Z0, Z12
 	VPDPBUSD.BCST 64(AX), Z0, Z13
 	VPDPBUSD.BCST 68(AX), Z0, Z14
-	VPANDD        192(R8), Z7, Z0
-	VPSLLW        $0x04, 704(R8), Z21
+	VPANDD        192(R9), Z7, Z0
+	VPSLLW        $0x04, 704(R9), Z21
 	VPTERNLOGD    $0xf8, Z8, Z21, Z0
-	PREFETCHT0    3552(R8)
+	PREFETCHT1    8592(DI)
+	PREFETCHT0    3552(DI)
 	VPDPBUSD.BCST 72(AX), Z0, Z9
 	VPDPBUSD.BCST 76(AX), Z0, Z10
 	VPDPBUSD.BCST 80(AX), Z0, Z11
 	VPDPBUSD.BCST 84(AX), Z0, Z12
 	VPDPBUSD.BCST 88(AX), Z0, Z13
 	VPDPBUSD.BCST 92(AX), Z0, Z14
-	VPMOVSXBD     768(R8), Z0
+	VPMOVSXBD     768(R9), Z0
 	VPMULLD       Z0, Z9, Z9
 	VPADDD        Z9, Z15, Z15
 	VPMULLD       Z0, Z10, Z10
@@ -27208,57 +27470,61 @@ back4:
 	VPADDD        Z13, Z19, Z19
 	VPMULLD       Z0, Z14, Z14
 	VPADDD        Z14, Z20, Z20
-	VPBROADCASTD  24(DI), Z9
-	VPBROADCASTD  28(DI), Z10
-	VPBROADCASTD  32(DI), Z11
-	VPBROADCASTD  36(DI), Z12
-	VPBROADCASTD  40(DI), Z13
-	VPBROADCASTD  44(DI), Z14
+	VPBROADCASTD  24(R8), Z9
+	VPBROADCASTD  28(R8), Z10
+	VPBROADCASTD  32(R8), Z11
+	VPBROADCASTD  36(R8), Z12
+	VPBROADCASTD  40(R8), Z13
+	VPBROADCASTD  44(R8), Z14
 	TESTL         $0x0000f0f0, (DX)
 	JNE           large5
 
 back5:
-	VPANDD        256(R8), Z7, Z0
-	VPSLLW        $0x02, 512(R8), Z21
+	VPANDD        256(R9), Z7, Z0
+	VPSLLW        $0x02, 512(R9), Z21
 	VPTERNLOGD    $0xf8, Z8, Z21, Z0
-	PREFETCHT0    3616(R8)
+	PREFETCHT1    8656(DI)
+	PREFETCHT0    3616(DI)
 	VPDPBUSD.BCST 96(AX), Z0, Z9
 	VPDPBUSD.BCST 100(AX), Z0, Z10
 	VPDPBUSD.BCST 104(AX), Z0, Z11
 	VPDPBUSD.BCST 108(AX), Z0, Z12
 	VPDPBUSD.BCST 112(AX), Z0, Z13
 	VPDPBUSD.BCST 116(AX), Z0, Z14
-	VPANDD        320(R8), Z7, Z0
-	VPSLLW        $0x02, 576(R8), Z21
+	VPANDD        320(R9), Z7, Z0
+	VPSLLW        $0x02, 576(R9), Z21
 	VPTERNLOGD    $0xf8, Z8, Z21, Z0
-	PREFETCHT0    3680(R8)
+	PREFETCHT1    8720(DI)
+	PREFETCHT0    3680(DI)
 	VPDPBUSD.BCST 120(AX), Z0, Z9
 	VPDPBUSD.BCST 124(AX), Z0, Z10
 	VPDPBUSD.BCST 128(AX), Z0, Z11
 	VPDPBUSD.BCST 132(AX), Z0, Z12
 	VPDPBUSD.BCST 136(AX), Z0, Z13
 	VPDPBUSD.BCST 140(AX), Z0, Z14
-	VPANDD        384(R8), Z7, Z0
-	VPSLLW        $0x02, 640(R8), Z21
+	VPANDD        384(R9), Z7, Z0
+	VPSLLW        $0x02, 640(R9), Z21
 	VPTERNLOGD    $0xf8, Z8, Z21, Z0
-	PREFETCHT0    3744(R8)
+	PREFETCHT1    8784(DI)
+	PREFETCHT0    3744(DI)
 	VPDPBUSD.BCST 144(AX), Z0, Z9
 	VPDPBUSD.BCST 148(AX), Z0, Z10
 	VPDPBUSD.BCST 152(AX), Z0, Z11
 	VPDPBUSD.BCST 156(AX), Z0, Z12
 	VPDPBUSD.BCST 160(AX), Z0, Z13
 	VPDPBUSD.BCST 164(AX), Z0, Z14
-	VPANDD        448(R8), Z7, Z0
-	VPSLLW        $0x02, 704(R8), Z21
+	VPANDD        448(R9), Z7, Z0
+	VPSLLW        $0x02, 704(R9), Z21
 	VPTERNLOGD    $0xf8, Z8, Z21, Z0
-	PREFETCHT0    3808(R8)
+	PREFETCHT1    8848(DI)
+	PREFETCHT0    3808(DI)
 	VPDPBUSD.BCST 168(AX), Z0, Z9
 	VPDPBUSD.BCST 172(AX), Z0, Z10
 	VPDPBUSD.BCST 176(AX), Z0, Z11
 	VPDPBUSD.BCST 180(AX), Z0, Z12
 	VPDPBUSD.BCST 184(AX), Z0, Z13
 	VPDPBUSD.BCST 188(AX), Z0, Z14
-	VPMOVSXBD     784(R8), Z0
+	VPMOVSXBD     784(R9), Z0
 	VPMULLD       Z0, Z9, Z9
 	VPADDD        Z9, Z15, Z15
 	VPMULLD       Z0, Z10, Z10
@@ -27271,61 +27537,65 @@ back5:
 	VPADDD        Z13, Z19, Z19
 	VPMULLD       Z0, Z14, Z14
 	VPADDD        Z14, Z20, Z20
-	VPBROADCASTD  48(DI), Z9
-	VPBROADCASTD  52(DI), Z10
-	VPBROADCASTD  56(DI), Z11
-	VPBROADCASTD  60(DI), Z12
-	VPBROADCASTD  64(DI), Z13
-	VPBROADCASTD  68(DI), Z14
+	VPBROADCASTD  48(R8), Z9
+	VPBROADCASTD  52(R8), Z10
+	VPBROADCASTD  56(R8), Z11
+	VPBROADCASTD  60(R8), Z12
+	VPBROADCASTD  64(R8), Z13
+	VPBROADCASTD  68(R8), Z14
 	TESTL         $0x0f0f0000, (DX)
 	JNE           large6
 
 back6:
-	VPSRLW        $0x04, (R8), Z0
+	VPSRLW        $0x04, (R9), Z0
 	VPANDD        Z7, Z0, Z0
-	VMOVDQU32     512(R8), Z21
+	VMOVDQU32     512(R9), Z21
 	VPTERNLOGD    $0xf8, Z8, Z21, Z0
-	PREFETCHT0    3872(R8)
+	PREFETCHT1    8912(DI)
+	PREFETCHT0    3872(DI)
 	VPDPBUSD.BCST 192(AX), Z0, Z9
 	VPDPBUSD.BCST 196(AX), Z0, Z10
 	VPDPBUSD.BCST 200(AX), Z0, Z11
 	VPDPBUSD.BCST 204(AX), Z0, Z12
 	VPDPBUSD.BCST 208(AX), Z0, Z13
 	VPDPBUSD.BCST 212(AX), Z0, Z14
-	VPSRLW        $0x04, 64(R8), Z0
+	VPSRLW        $0x04, 64(R9), Z0
 	VPANDD        Z7, Z0, Z0
-	VMOVDQU32     576(R8), Z21
+	VMOVDQU32     576(R9), Z21
 	VPTERNLOGD    $0xf8, Z8, Z21, Z0
-	PREFETCHT0    3936(R8)
+	PREFETCHT1    8976(DI)
+	PREFETCHT0    3936(DI)
 	VPDPBUSD.BCST 216(AX), Z0, Z9
 	VPDPBUSD.BCST 220(AX), Z0, Z10
 	VPDPBUSD.BCST 224(AX), Z0, Z11
 	VPDPBUSD.BCST 228(AX), Z0, Z12
 	VPDPBUSD.BCST 232(AX), Z0, Z13
 	VPDPBUSD.BCST 236(AX), Z0, Z14
-	VPSRLW        $0x04, 128(R8), Z0
+	VPSRLW        $0x04, 128(R9), Z0
 	VPANDD        Z7, Z0, Z0
-	VMOVDQU32     640(R8), Z21
+	VMOVDQU32     640(R9), Z21
 	VPTERNLOGD    $0xf8, Z8, Z21, Z0
-	PREFETCHT0    4000(R8)
+	PREFETCHT1    9040(DI)
+	PREFETCHT0    4000(DI)
 	VPDPBUSD.BCST 240(AX), Z0, Z9
 	VPDPBUSD.BCST 244(AX), Z0, Z10
 	VPDPBUSD.BCST 248(AX), Z0, Z11
 	VPDPBUSD.BCST 252(AX), Z0, Z12
 	VPDPBUSD.BCST 256(AX), Z0, Z13
 	VPDPBUSD.BCST 260(AX), Z0, Z14
-	VPSRLW        $0x04, 192(R8), Z0
+	VPSRLW        $0x04, 192(R9), Z0
 	VPANDD        Z7, Z0, Z0
-	VMOVDQU32     704(R8), Z21
+	VMOVDQU32     704(R9), Z21
 	VPTERNLOGD    $0xf8, Z8, Z21, Z0
-	PREFETCHT0    4064(R8)
+	PREFETCHT1    9104(DI)
+	PREFETCHT0    4064(DI)
 	VPDPBUSD.BCST 264(AX), Z0, Z9
 	VPDPBUSD.BCST 268(AX), Z0, Z10
 	VPDPBUSD.BCST 272(AX), Z0, Z11
 	VPDPBUSD.BCST 276(AX), Z0, Z12
 	VPDPBUSD.BCST 280(AX), Z0, Z13
 	VPDPBUSD.BCST 284(AX), Z0, Z14
-	VPMOVSXBD     800(R8), Z0
+	VPMOVSXBD     800(R9), Z0
 	VPMULLD       Z0, Z9, Z9
 	VPADDD        Z9, Z15, Z15
 	VPMULLD       Z0, Z10, Z10
@@ -27338,40 +27608,43 @@ back6:
 	VPADDD        Z13, Z19, Z19
 	VPMULLD       Z0, Z14, Z14
 	VPADDD        Z14, Z20, Z20
-	VPBROADCASTD  72(DI), Z9
-	VPBROADCASTD  76(DI), Z10
-	VPBROADCASTD  80(DI), Z11
-	VPBROADCASTD  84(DI), Z12
-	VPBROADCASTD  88(DI), Z13
-	VPBROADCASTD  92(DI), Z14
+	VPBROADCASTD  72(R8), Z9
+	VPBROADCASTD  76(R8), Z10
+	VPBROADCASTD  80(R8), Z11
+	VPBROADCASTD  84(R8), Z12
+	VPBROADCASTD  88(R8), Z13
+	VPBROADCASTD  92(R8), Z14
 	TESTL         $0xf0f00000, (DX)
 	JNE           large7
 
 back7:
-	VPSRLW           $0x04, 256(R8), Z0
+	VPSRLW           $0x04, 256(R9), Z0
 	VPANDD           Z7, Z0, Z0
-	VPSRLW           $0x02, 512(R8), Z21
+	VPSRLW           $0x02, 512(R9), Z21
 	VPTERNLOGD       $0xf8, Z8, Z21, Z0
-	PREFETCHT0       4128(R8)
+	PREFETCHT1       9168(DI)
+	PREFETCHT0       4128(DI)
 	VPDPBUSD.BCST    288(AX), Z0, Z9
 	VPDPBUSD.BCST    292(AX), Z0, Z10
 	VPDPBUSD.BCST    296(AX), Z0, Z11
 	VPDPBUSD.BCST    300(AX), Z0, Z12
 	VPDPBUSD.BCST    304(AX), Z0, Z13
 	VPDPBUSD.BCST    308(AX), Z0, Z14
-	VPSRLW           $0x04, 320(R8), Z0
+	VPSRLW           $0x04, 320(R9), Z0
 	VPANDD           Z7, Z0, Z0
-	VPSRLW           $0x02, 576(R8), Z21
+	VPSRLW           $0x02, 576(R9), Z21
 	VPTERNLOGD       $0xf8, Z8, Z21, Z0
+	PREFETCHT1       9232(DI)
+	PREFETCHT0       4192(DI)
 	VPDPBUSD.BCST    312(AX), Z0, Z9
 	VPDPBUSD.BCST    316(AX), Z0, Z10
 	VPDPBUSD.BCST    320(AX), Z0, Z11
 	VPDPBUSD.BCST    324(AX), Z0, Z12
 	VPDPBUSD.BCST    328(AX), Z0, Z13
 	VPDPBUSD.BCST    332(AX), Z0, Z14
-	VPSRLW           $0x04, 384(R8), Z0
+	VPSRLW           $0x04, 384(R9), Z0
 	VPANDD           Z7, Z0, Z0
-	VPSRLW           $0x02, 640(R8), Z21
+	VPSRLW           $0x02, 640(R9), Z21
 	VPTERNLOGD       $0xf8, Z8, Z21, Z0
 	VPDPBUSD.BCST    336(AX), Z0, Z9
 	VPDPBUSD.BCST    340(AX), Z0, Z10
@@ -27379,9 +27652,9 @@ back7:
 	VPDPBUSD.BCST    348(AX), Z0, Z12
 	VPDPBUSD.BCST    352(AX), Z0, Z13
 	VPDPBUSD.BCST    356(AX), Z0, Z14
-	VPSRLW           $0x04, 448(R8), Z0
+	VPSRLW           $0x04, 448(R9), Z0
 	VPANDD           Z7, Z0, Z0
-	VPSRLW           $0x02, 704(R8), Z21
+	VPSRLW           $0x02, 704(R9), Z21
 	VPTERNLOGD       $0xf8, Z8, Z21, Z0
 	VPDPBUSD.BCST    360(AX), Z0, Z9
 	VPDPBUSD.BCST    364(AX), Z0, Z10
@@ -27389,7 +27662,7 @@ back7:
 	VPDPBUSD.BCST    372(AX), Z0, Z12
 	VPDPBUSD.BCST    376(AX), Z0, Z13
 	VPDPBUSD.BCST    380(AX), Z0, Z14
-	VPMOVSXBD        816(R8), Z0
+	VPMOVSXBD        816(R9), Z0
 	VPMULLD          Z0, Z9, Z9
 	VPADDD           Z9, Z15, Z15
 	VPMULLD          Z0, Z10, Z10
@@ -27402,8 +27675,9 @@ back7:
 	VPADDD           Z13, Z19, Z19
 	VPMULLD          Z0, Z14, Z14
 	VPADDD           Z14, Z20, Z20
-	ADDQ             $0x00000060, DI
-	ADDQ             $0x00000340, R8
+	ADDQ             $0x00000060, R8
+	ADDQ             $0x00000348, DI
+	ADDQ             $0x00000340, R9
 	ADDQ             $0x00000180, AX
 	ADDQ             $0x00000300, CX
 	ADDQ             $0x00000004, DX
@@ -27483,167 +27757,167 @@ plain:
 	RET
 
 large4:
-	MOVWLZX (DX), R9
-	ANDL    $0x00000f0f, R9
+	MOVWLZX (DX), R10
+	ANDL    $0x00000f0f, R10
 
 next4:
-	TZCNTL        R9, R10
-	MOVL          R10, R11
-	ANDL          $0x00000008, R11
-	VMOVD         R11, X21
-	MOVL          R10, R11
-	ANDL          $0x00000003, R11
-	SHLL          $0x06, R11
-	ADDQ          R8, R11
-	VMOVDQU32     (R11), Z0
+	TZCNTL        R10, R11
+	MOVL          R11, R12
+	ANDL          $0x00000008, R12
+	VMOVD         R12, X21
+	MOVL          R11, R12
+	ANDL          $0x00000003, R12
+	SHLL          $0x06, R12
+	ADDQ          R9, R12
+	VMOVDQU32     (R12), Z0
 	VPSRLW        X21, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
-	MOVL          R10, R11
-	ANDL          $0x00000008, R11
-	VMOVD         R11, X21
-	MOVL          R10, R11
-	ANDL          $0x00000003, R11
-	SHLL          $0x06, R11
-	ADDQ          R8, R11
-	VMOVDQU32     512(R11), Z22
+	MOVL          R11, R12
+	ANDL          $0x00000008, R12
+	VMOVD         R12, X21
+	MOVL          R11, R12
+	ANDL          $0x00000003, R12
+	SHLL          $0x06, R12
+	ADDQ          R9, R12
+	VMOVDQU32     512(R12), Z22
 	VPSRLW        X21, Z22, Z22
 	VPANDD.BCST   words03<>+0(SB), Z22, Z22
 	VPSLLW        $0x04, Z22, Z22
 	VPORD         Z22, Z0, Z0
-	IMUL3Q        $0x00000018, R10, R10
-	ADDQ          CX, R10
-	VPDPWSSD.BCST (R10), Z0, Z9
-	VPDPWSSD.BCST 4(R10), Z0, Z10
-	VPDPWSSD.BCST 8(R10), Z0, Z11
-	VPDPWSSD.BCST 12(R10), Z0, Z12
-	VPDPWSSD.BCST 16(R10), Z0, Z13
-	VPDPWSSD.BCST 20(R10), Z0, Z14
-	BLSRL         R9, R9
+	IMUL3Q        $0x00000018, R11, R11
+	ADDQ          CX, R11
+	VPDPWSSD.BCST (R11), Z0, Z9
+	VPDPWSSD.BCST 4(R11), Z0, Z10
+	VPDPWSSD.BCST 8(R11), Z0, Z11
+	VPDPWSSD.BCST 12(R11), Z0, Z12
+	VPDPWSSD.BCST 16(R11), Z0, Z13
+	VPDPWSSD.BCST 20(R11), Z0, Z14
+	BLSRL         R10, R10
 	JNZ           next4
 	JMP           back4
 
 large5:
-	MOVWLZX (DX), R9
-	ANDL    $0x0000f0f0, R9
+	MOVWLZX (DX), R10
+	ANDL    $0x0000f0f0, R10
 
 next5:
-	TZCNTL        R9, R10
-	MOVL          R10, R11
-	ANDL          $0x00000008, R11
-	VMOVD         R11, X21
-	MOVL          R10, R11
-	ANDL          $0x00000003, R11
-	SHLL          $0x06, R11
-	ADDQ          R8, R11
-	VMOVDQU32     256(R11), Z0
+	TZCNTL        R10, R11
+	MOVL          R11, R12
+	ANDL          $0x00000008, R12
+	VMOVD         R12, X21
+	MOVL          R11, R12
+	ANDL          $0x00000003, R12
+	SHLL          $0x06, R12
+	ADDQ          R9, R12
+	VMOVDQU32     256(R12), Z0
 	VPSRLW        X21, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
-	MOVL          R10, R11
-	ANDL          $0x00000008, R11
-	ADDL          $0x02, R11
-	VMOVD         R11, X21
-	MOVL          R10, R11
-	ANDL          $0x00000003, R11
-	SHLL          $0x06, R11
-	ADDQ          R8, R11
-	VMOVDQU32     512(R11), Z22
+	MOVL          R11, R12
+	ANDL          $0x00000008, R12
+	ADDL          $0x02, R12
+	VMOVD         R12, X21
+	MOVL          R11, R12
+	ANDL          $0x00000003, R12
+	SHLL          $0x06, R12
+	ADDQ          R9, R12
+	VMOVDQU32     512(R12), Z22
 	VPSRLW        X21, Z22, Z22
 	VPANDD.BCST   words03<>+0(SB), Z22, Z22
 	VPSLLW        $0x04, Z22, Z22
 	VPORD         Z22, Z0, Z0
-	IMUL3Q        $0x00000018, R10, R10
-	ADDQ          CX, R10
-	VPDPWSSD.BCST (R10), Z0, Z9
-	VPDPWSSD.BCST 4(R10), Z0, Z10
-	VPDPWSSD.BCST 8(R10), Z0, Z11
-	VPDPWSSD.BCST 12(R10), Z0, Z12
-	VPDPWSSD.BCST 16(R10), Z0, Z13
-	VPDPWSSD.BCST 20(R10), Z0, Z14
-	BLSRL         R9, R9
+	IMUL3Q        $0x00000018, R11, R11
+	ADDQ          CX, R11
+	VPDPWSSD.BCST (R11), Z0, Z9
+	VPDPWSSD.BCST 4(R11), Z0, Z10
+	VPDPWSSD.BCST 8(R11), Z0, Z11
+	VPDPWSSD.BCST 12(R11), Z0, Z12
+	VPDPWSSD.BCST 16(R11), Z0, Z13
+	VPDPWSSD.BCST 20(R11), Z0, Z14
+	BLSRL         R10, R10
 	JNZ           next5
 	JMP           back5
 
 large6:
-	MOVWLZX 2(DX), R9
-	ANDL    $0x00000f0f, R9
+	MOVWLZX 2(DX), R10
+	ANDL    $0x00000f0f, R10
 
 next6:
-	TZCNTL        R9, R10
-	MOVL          R10, R11
-	ANDL          $0x00000008, R11
-	ADDL          $0x04, R11
-	VMOVD         R11, X21
-	MOVL          R10, R11
-	ANDL          $0x00000003, R11
-	SHLL          $0x06, R11
-	ADDQ          R8, R11
-	VMOVDQU32     (R11), Z0
+	TZCNTL        R10, R11
+	MOVL          R11, R12
+	ANDL          $0x00000008, R12
+	ADDL          $0x04, R12
+	VMOVD         R12, X21
+	MOVL          R11, R12
+	ANDL          $0x00000003, R12
+	SHLL          $0x06, R12
+	ADDQ          R9, R12
+	VMOVDQU32     (R12), Z0
 	VPSRLW        X21, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
-	MOVL          R10, R11
-	ANDL          $0x00000008, R11
-	ADDL          $0x04, R11
-	VMOVD         R11, X21
-	MOVL          R10, R11
-	ANDL          $0x00000003, R11
-	SHLL          $0x06, R11
-	ADDQ          R8, R11
-	VMOVDQU32     512(R11), Z22
+	MOVL          R11, R12
+	ANDL          $0x00000008, R12
+	ADDL          $0x04, R12
+	VMOVD         R12, X21
+	MOVL          R11, R12
+	ANDL          $0x00000003, R12
+	SHLL          $0x06, R12
+	ADDQ          R9, R12
+	VMOVDQU32     512(R12), Z22
 	VPSRLW        X21, Z22, Z22
 	VPANDD.BCST   words03<>+0(SB), Z22, Z22
 	VPSLLW        $0x04, Z22, Z22
 	VPORD         Z22, Z0, Z0
-	IMUL3Q        $0x00000018, R10, R10
-	ADDQ          CX, R10
-	VPDPWSSD.BCST 384(R10), Z0, Z9
-	VPDPWSSD.BCST 388(R10), Z0, Z10
-	VPDPWSSD.BCST 392(R10), Z0, Z11
-	VPDPWSSD.BCST 396(R10), Z0, Z12
-	VPDPWSSD.BCST 400(R10), Z0, Z13
-	VPDPWSSD.BCST 404(R10), Z0, Z14
-	BLSRL         R9, R9
+	IMUL3Q        $0x00000018, R11, R11
+	ADDQ          CX, R11
+	VPDPWSSD.BCST 384(R11), Z0, Z9
+	VPDPWSSD.BCST 388(R11), Z0, Z10
+	VPDPWSSD.BCST 392(R11), Z0, Z11
+	VPDPWSSD.BCST 396(R11), Z0, Z12
+	VPDPWSSD.BCST 400(R11), Z0, Z13
+	VPDPWSSD.BCST 404(R11), Z0, Z14
+	BLSRL         R10, R10
 	JNZ           next6
 	JMP           back6
 
 large7:
-	MOVWLZX 2(DX), R9
-	ANDL    $0x0000f0f0, R9
+	MOVWLZX 2(DX), R10
+	ANDL    $0x0000f0f0, R10
 
 next7:
-	TZCNTL        R9, R10
-	MOVL          R10, R11
-	ANDL          $0x00000008, R11
-	ADDL          $0x04, R11
-	VMOVD         R11, X21
-	MOVL          R10, R11
-	ANDL          $0x00000003, R11
-	SHLL          $0x06, R11
-	ADDQ          R8, R11
-	VMOVDQU32     256(R11), Z0
+	TZCNTL        R10, R11
+	MOVL          R11, R12
+	ANDL          $0x00000008, R12
+	ADDL          $0x04, R12
+	VMOVD         R12, X21
+	MOVL          R11, R12
+	ANDL          $0x00000003, R12
+	SHLL          $0x06, R12
+	ADDQ          R9, R12
+	VMOVDQU32     256(R12), Z0
 	VPSRLW        X21, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
-	MOVL          R10, R11
-	ANDL          $0x00000008, R11
-	ADDL          $0x06, R11
-	VMOVD         R11, X21
-	MOVL          R10, R11
-	ANDL          $0x00000003, R11
-	SHLL          $0x06, R11
-	ADDQ          R8, R11
-	VMOVDQU32     512(R11), Z22
+	MOVL          R11, R12
+	ANDL          $0x00000008, R12
+	ADDL          $0x06, R12
+	VMOVD         R12, X21
+	MOVL          R11, R12
+	ANDL          $0x00000003, R12
+	SHLL          $0x06, R12
+	ADDQ          R9, R12
+	VMOVDQU32     512(R12), Z22
 	VPSRLW        X21, Z22, Z22
 	VPANDD.BCST   words03<>+0(SB), Z22, Z22
 	VPSLLW        $0x04, Z22, Z22
 	VPORD         Z22, Z0, Z0
-	IMUL3Q        $0x00000018, R10, R10
-	ADDQ          CX, R10
-	VPDPWSSD.BCST 384(R10), Z0, Z9
-	VPDPWSSD.BCST 388(R10), Z0, Z10
-	VPDPWSSD.BCST 392(R10), Z0, Z11
-	VPDPWSSD.BCST 396(R10), Z0, Z12
-	VPDPWSSD.BCST 400(R10), Z0, Z13
-	VPDPWSSD.BCST 404(R10), Z0, Z14
-	BLSRL         R9, R9
+	IMUL3Q        $0x00000018, R11, R11
+	ADDQ          CX, R11
+	VPDPWSSD.BCST 384(R11), Z0, Z9
+	VPDPWSSD.BCST 388(R11), Z0, Z10
+	VPDPWSSD.BCST 392(R11), Z0, Z11
+	VPDPWSSD.BCST 396(R11), Z0, Z12
+	VPDPWSSD.BCST 400(R11), Z0, Z13
+	VPDPWSSD.BCST 404(R11), Z0, Z14
+	BLSRL         R10, R10
 	JNZ           next7
 	JMP           back7
 
@@ -27664,10 +27938,11 @@ loop1:
 	VPXORD       Z5, Z5, Z5
 	VPXORD       Z6, Z6, Z6
 	VPXORD       Z7, Z7, Z7
-	MOVL         $0x0f0f0f0f, DI
-	VPBROADCASTD DI, Z8
-	MOVL         $0x30303030, DI
-	VPBROADCASTD DI, Z9
+	MOVQ         BX, DI
+	MOVL         $0x0f0f0f0f, R8
+	VPBROADCASTD R8, Z8
+	MOVL         $0x30303030, R8
+	VPBROADCASTD R8, Z9
 
 loop2:
 	VPXORD Z17, Z17, Z17
@@ -27677,26 +27952,27 @@ loop2:
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
-	LEAQ   1792(AX), DI
+	LEAQ   1792(AX), R8
 	MOVQ   $0x00000004, (SP)
-	LEAQ   (BX), R8
+	LEAQ   (BX), R9
 
 loop3:
-	VPBROADCASTD (DI), Z10
-	VPBROADCASTD 4(DI), Z11
-	VPBROADCASTD 8(DI), Z12
-	VPBROADCASTD 12(DI), Z13
-	VPBROADCASTD 16(DI), Z14
-	VPBROADCASTD 20(DI), Z15
-	VPBROADCASTD 24(DI), Z16
+	VPBROADCASTD (R8), Z10
+	VPBROADCASTD 4(R8), Z11
+	VPBROADCASTD 8(R8), Z12
+	VPBROADCASTD 12(R8), Z13
+	VPBROADCASTD 16(R8), Z14
+	VPBROADCASTD 20(R8), Z15
+	VPBROADCASTD 24(R8), Z16
 	TESTL        $0x00000f0f, (DX)
 	JNE          large4
 
 back4:
-	VPANDD        (R8), Z8, Z0
-	VPSLLW        $0x04, 512(R8), Z24
+	VPANDD        (R9), Z8, Z0
+	VPSLLW        $0x04, 512(R9), Z24
 	VPTERNLOGD    $0xf8, Z9, Z24, Z0
-	PREFETCHT0    3360(R8)
+	PREFETCHT1    8400(DI)
+	PREFETCHT0    3360(DI)
 	VPDPBUSD.BCST (AX), Z0, Z10
 	VPDPBUSD.BCST 4(AX), Z0, Z11
 	VPDPBUSD.BCST 8(AX), Z0, Z12
@@ -27704,10 +27980,11 @@ back4:
 	VPDPBUSD.BCST 16(AX), Z0, Z14
 	VPDPBUSD.BCST 20(AX), Z0, Z15
 	VPDPBUSD.BCST 24(AX), Z0, Z16
-	VPANDD        64(R8), Z8, Z0
-	VPSLLW        $0x04, 576(R8), Z24
+	VPANDD        64(R9), Z8, Z0
+	VPSLLW        $0x04, 576(R9), Z24
 	VPTERNLOGD    $0xf8, Z9, Z24, Z0
-	PREFETCHT0    3424(R8)
+	PREFETCHT1    8464(DI)
+	PREFETCHT0    3424(DI)
 	VPDPBUSD.BCST 28(AX), Z0, Z10
 	VPDPBUSD.BCST 32(AX), Z0, Z11
 	VPDPBUSD.BCST 36(AX), Z0, Z12
@@ -27715,10 +27992,11 @@ back4:
 	VPDPBUSD.BCST 44(AX), Z0, Z14
 	VPDPBUSD.BCST 48(AX), Z0, Z15
 	VPDPBUSD.BCST 52(AX), Z0, Z16
-	VPANDD        128(R8), Z8, Z0
-	VPSLLW        $0x04, 640(R8), Z24
+	VPANDD        128(R9), Z8, Z0
+	VPSLLW        $0x04, 640(R9), Z24
 	VPTERNLOGD    $0xf8, Z9, Z24, Z0
-	PREFETCHT0    3488(R8)
+	PREFETCHT1    8528(DI)
+	PREFETCHT0    3488(DI)
 	VPDPBUSD.BCST 56(AX), Z0, Z10
 	VPDPBUSD.BCST 60(AX), Z0, Z11
 	VPDPBUSD.BCST 64(AX), Z0, Z12
@@ -27726,10 +28004,11 @@ back4:
 	VPDPBUSD.BCST 72(AX), Z0, Z14
 	VPDPBUSD.BCST 76(AX), Z0, Z15
 	VPDPBUSD.BCST 80(AX), Z0, Z16
-	VPANDD        192(R8), Z8, Z0
-	VPSLLW        $0x04, 704(R8), Z24
+	VPANDD        192(R9), Z8, Z0
+	VPSLLW        $0x04, 704(R9), Z24
 	VPTERNLOGD    $0xf8, Z9, Z24, Z0
-	PREFETCHT0    3552(R8)
+	PREFETCHT1    8592(DI)
+	PREFETCHT0    3552(DI)
 	VPDPBUSD.BCST 84(AX), Z0, Z10
 	VPDPBUSD.BCST 88(AX), Z0, Z11
 	VPDPBUSD.BCST 92(AX), Z0, Z12
@@ -27737,7 +28016,7 @@ back4:
 	VPDPBUSD.BCST 100(AX), Z0, Z14
 	VPDPBUSD.BCST 104(AX), Z0, Z15
 	VPDPBUSD.BCST 108(AX), Z0, Z16
-	VPMOVSXBD     768(R8), Z0
+	VPMOVSXBD     768(R9), Z0
 	VPMULLD       Z0, Z10, Z10
 	VPADDD        Z10, Z17, Z17
 	VPMULLD       Z0, Z11, Z11
@@ -27752,21 +28031,22 @@ back4:
 	VPADDD        Z15, Z22, Z22
 	VPMULLD       Z0, Z16, Z16
 	VPADDD        Z16, Z23, Z23
-	VPBROADCASTD  28(DI), Z10
-	VPBROADCASTD  32(DI), Z11
-	VPBROADCASTD  36(DI), Z12
-	VPBROADCASTD  40(DI), Z13
-	VPBROADCASTD  44(DI), Z14
-	VPBROADCASTD  48(DI), Z15
-	VPBROADCASTD  52(DI), Z16
+	VPBROADCASTD  28(R8), Z10
+	VPBROADCASTD  32(R8), Z11
+	VPBROADCASTD  36(R8), Z12
+	VPBROADCASTD  40(R8), Z13
+	VPBROADCASTD  44(R8), Z14
+	VPBROADCASTD  48(R8), Z15
+	VPBROADCASTD  52(R8), Z16
 	TESTL         $0x0000f0f0, (DX)
 	JNE           large5
 
 back5:
-	VPANDD        256(R8), Z8, Z0
-	VPSLLW        $0x02, 512(R8), Z24
+	VPANDD        256(R9), Z8, Z0
+	VPSLLW        $0x02, 512(R9), Z24
 	VPTERNLOGD    $0xf8, Z9, Z24, Z0
-	PREFETCHT0    3616(R8)
+	PREFETCHT1    8656(DI)
+	PREFETCHT0    3616(DI)
 	VPDPBUSD.BCST 112(AX), Z0, Z10
 	VPDPBUSD.BCST 116(AX), Z0, Z11
 	VPDPBUSD.BCST 120(AX), Z0, Z12
@@ -27774,10 +28054,11 @@ back5:
 	VPDPBUSD.BCST 128(AX), Z0, Z14
 	VPDPBUSD.BCST 132(AX), Z0, Z15
 	VPDPBUSD.BCST 136(AX), Z0, Z16
-	VPANDD        320(R8), Z8, Z0
-	VPSLLW        $0x02, 576(R8), Z24
+	VPANDD        320(R9), Z8, Z0
+	VPSLLW        $0x02, 576(R9), Z24
 	VPTERNLOGD    $0xf8, Z9, Z24, Z0
-	PREFETCHT0    3680(R8)
+	PREFETCHT1    8720(DI)
+	PREFETCHT0    3680(DI)
 	VPDPBUSD.BCST 140(AX), Z0, Z10
 	VPDPBUSD.BCST 144(AX), Z0, Z11
 	VPDPBUSD.BCST 148(AX), Z0, Z12
@@ -27785,10 +28066,11 @@ back5:
 	VPDPBUSD.BCST 156(AX), Z0, Z14
 	VPDPBUSD.BCST 160(AX), Z0, Z15
 	VPDPBUSD.BCST 164(AX), Z0, Z16
-	VPANDD        384(R8), Z8, Z0
-	VPSLLW        $0x02, 640(R8), Z24
+	VPANDD        384(R9), Z8, Z0
+	VPSLLW        $0x02, 640(R9), Z24
 	VPTERNLOGD    $0xf8, Z9, Z24, Z0
-	PREFETCHT0    3744(R8)
+	PREFETCHT1    8784(DI)
+	PREFETCHT0    3744(DI)
 	VPDPBUSD.BCST 168(AX), Z0, Z10
 	VPDPBUSD.BCST 172(AX), Z0, Z11
 	VPDPBUSD.BCST 176(AX), Z0, Z12
@@ -27796,10 +28078,11 @@ back5:
 	VPDPBUSD.BCST 184(AX), Z0, Z14
 	VPDPBUSD.BCST 188(AX), Z0, Z15
 	VPDPBUSD.BCST 192(AX), Z0, Z16
-	VPANDD        448(R8), Z8, Z0
-	VPSLLW        $0x02, 704(R8), Z24
+	VPANDD        448(R9), Z8, Z0
+	VPSLLW        $0x02, 704(R9), Z24
 	VPTERNLOGD    $0xf8, Z9, Z24, Z0
-	PREFETCHT0    3808(R8)
+	PREFETCHT1    8848(DI)
+	PREFETCHT0    3808(DI)
 	VPDPBUSD.BCST 196(AX), Z0, Z10
 	VPDPBUSD.BCST 200(AX), Z0, Z11
 	VPDPBUSD.BCST 204(AX), Z0, Z12
@@ -27807,7 +28090,7 @@ back5:
 	VPDPBUSD.BCST 212(AX), Z0, Z14
 	VPDPBUSD.BCST 216(AX), Z0, Z15
 	VPDPBUSD.BCST 220(AX), Z0, Z16
-	VPMOVSXBD     784(R8), Z0
+	VPMOVSXBD     784(R9), Z0
 	VPMULLD       Z0, Z10, Z10
 	VPADDD        Z10, Z17, Z17
 	VPMULLD       Z0, Z11, Z11
@@ -27822,22 +28105,23 @@ back5:
 	VPADDD        Z15, Z22, Z22
 	VPMULLD       Z0, Z16, Z16
 	VPADDD        Z16, Z23, Z23
-	VPBROADCASTD  56(DI), Z10
-	VPBROADCASTD  60(DI), Z11
-	VPBROADCASTD  64(DI), Z12
-	VPBROADCASTD  68(DI), Z13
-	VPBROADCASTD  72(DI), Z14
-	VPBROADCASTD  76(DI), Z15
-	VPBROADCASTD  80(DI), Z16
+	VPBROADCASTD  56(R8), Z10
+	VPBROADCASTD  60(R8), Z11
+	VPBROADCASTD  64(R8), Z12
+	VPBROADCASTD  68(R8), Z13
+	VPBROADCASTD  72(R8), Z14
+	VPBROADCASTD  76(R8), Z15
+	VPBROADCASTD  80(R8), Z16
 	TESTL         $0x0f0f0000, (DX)
 	JNE           large6
 
 back6:
-	VPSRLW        $0x04, (R8), Z0
+	VPSRLW        $0x04, (R9), Z0
 	VPANDD        Z8, Z0, Z0
-	VMOVDQU32     512(R8), Z24
+	VMOVDQU32     512(R9), Z24
 	VPTERNLOGD    $0xf8, Z9, Z24, Z0
-	PREFETCHT0    3872(R8)
+	PREFETCHT1    8912(DI)
+	PREFETCHT0    3872(DI)
 	VPDPBUSD.BCST 224(AX), Z0, Z10
 	VPDPBUSD.BCST 228(AX), Z0, Z11
 	VPDPBUSD.BCST 232(AX), Z0, Z12
@@ -27845,11 +28129,12 @@ back6:
 	VPDPBUSD.BCST 240(AX), Z0, Z14
 	VPDPBUSD.BCST 244(AX), Z0, Z15
 	VPDPBUSD.BCST 248(AX), Z0, Z16
-	VPSRLW        $0x04, 64(R8), Z0
+	VPSRLW        $0x04, 64(R9), Z0
 	VPANDD        Z8, Z0, Z0
-	VMOVDQU32     576(R8), Z24
+	VMOVDQU32     576(R9), Z24
 	VPTERNLOGD    $0xf8, Z9, Z24, Z0
-	PREFETCHT0    3936(R8)
+	PREFETCHT1    8976(DI)
+	PREFETCHT0    3936(DI)
 	VPDPBUSD.BCST 252(AX), Z0, Z10
 	VPDPBUSD.BCST 256(AX), Z0, Z11
 	VPDPBUSD.BCST 260(AX), Z0, Z12
@@ -27857,11 +28142,12 @@ back6:
 	VPDPBUSD.BCST 268(AX), Z0, Z14
 	VPDPBUSD.BCST 272(AX), Z0, Z15
 	VPDPBUSD.BCST 276(AX), Z0, Z16
-	VPSRLW        $0x04, 128(R8), Z0
+	VPSRLW        $0x04, 128(R9), Z0
 	VPANDD        Z8, Z0, Z0
-	VMOVDQU32     640(R8), Z24
+	VMOVDQU32     640(R9), Z24
 	VPTERNLOGD    $0xf8, Z9, Z24, Z0
-	PREFETCHT0    4000(R8)
+	PREFETCHT1    9040(DI)
+	PREFETCHT0    4000(DI)
 	VPDPBUSD.BCST 280(AX), Z0, Z10
 	VPDPBUSD.BCST 284(AX), Z0, Z11
 	VPDPBUSD.BCST 288(AX), Z0, Z12
@@ -27869,11 +28155,12 @@ back6:
 	VPDPBUSD.BCST 296(AX), Z0, Z14
 	VPDPBUSD.BCST 300(AX), Z0, Z15
 	VPDPBUSD.BCST 304(AX), Z0, Z16
-	VPSRLW        $0x04, 192(R8), Z0
+	VPSRLW        $0x04, 192(R9), Z0
 	VPANDD        Z8, Z0, Z0
-	VMOVDQU32     704(R8), Z24
+	VMOVDQU32     704(R9), Z24
 	VPTERNLOGD    $0xf8, Z9, Z24, Z0
-	PREFETCHT0    4064(R8)
+	PREFETCHT1    9104(DI)
+	PREFETCHT0    4064(DI)
 	VPDPBUSD.BCST 308(AX), Z0, Z10
 	VPDPBUSD.BCST 312(AX), Z0, Z11
 	VPDPBUSD.BCST 316(AX), Z0, Z12
@@ -27881,7 +28168,7 @@ back6:
 	VPDPBUSD.BCST 324(AX), Z0, Z14
 	VPDPBUSD.BCST 328(AX), Z0, Z15
 	VPDPBUSD.BCST 332(AX), Z0, Z16
-	VPMOVSXBD     800(R8), Z0
+	VPMOVSXBD     800(R9), Z0
 	VPMULLD       Z0, Z10, Z10
 	VPADDD        Z10, Z17, Z17
 	VPMULLD       Z0, Z11, Z11
@@ -27896,22 +28183,23 @@ back6:
 	VPADDD        Z15, Z22, Z22
 	VPMULLD       Z0, Z16, Z16
 	VPADDD        Z16, Z23, Z23
-	VPBROADCASTD  84(DI), Z10
-	VPBROADCASTD  88(DI), Z11
-	VPBROADCASTD  92(DI), Z12
-	VPBROADCASTD  96(DI), Z13
-	VPBROADCASTD  100(DI), Z14
-	VPBROADCASTD  104(DI), Z15
-	VPBROADCASTD  108(DI), Z16
+	VPBROADCASTD  84(R8), Z10
+	VPBROADCASTD  88(R8), Z11
+	VPBROADCASTD  92(R8), Z12
+	VPBROADCASTD  96(R8), Z13
+	VPBROADCASTD  100(R8), Z14
+	VPBROADCASTD  104(R8), Z15
+	VPBROADCASTD  108(R8), Z16
 	TESTL         $0xf0f00000, (DX)
 	JNE           large7
 
 back7:
-	VPSRLW           $0x04, 256(R8), Z0
+	VPSRLW           $0x04, 256(R9), Z0
 	VPANDD           Z8, Z0, Z0
-	VPSRLW           $0x02, 512(R8), Z24
+	VPSRLW           $0x02, 512(R9), Z24
 	VPTERNLOGD       $0xf8, Z9, Z24, Z0
-	PREFETCHT0       4128(R8)
+	PREFETCHT1       9168(DI)
+	PREFETCHT0       4128(DI)
 	VPDPBUSD.BCST    336(AX), Z0, Z10
 	VPDPBUSD.BCST    340(AX), Z0, Z11
 	VPDPBUSD.BCST    344(AX), Z0, Z12
@@ -27919,10 +28207,12 @@ back7:
 	VPDPBUSD.BCST    352(AX), Z0, Z14
 	VPDPBUSD.BCST    356(AX), Z0, Z15
 	VPDPBUSD.BCST    360(AX), Z0, Z16
-	VPSRLW           $0x04, 320(R8), Z0
+	VPSRLW           $0x04, 320(R9), Z0
 	VPANDD           Z8, Z0, Z0
-	VPSRLW           $0x02, 576(R8), Z24
+	VPSRLW           $0x02, 576(R9), Z24
 	VPTERNLOGD       $0xf8, Z9, Z24, Z0
+	PREFETCHT1       9232(DI)
+	PREFETCHT0       4192(DI)
 	VPDPBUSD.BCST    364(AX), Z0, Z10
 	VPDPBUSD.BCST    368(AX), Z0, Z11
 	VPDPBUSD.BCST    372(AX), Z0, Z12
@@ -27930,9 +28220,9 @@ back7:
 	VPDPBUSD.BCST    380(AX), Z0, Z14
 	VPDPBUSD.BCST    384(AX), Z0, Z15
 	VPDPBUSD.BCST    388(AX), Z0, Z16
-	VPSRLW           $0x04, 384(R8), Z0
+	VPSRLW           $0x04, 384(R9), Z0
 	VPANDD           Z8, Z0, Z0
-	VPSRLW           $0x02, 640(R8), Z24
+	VPSRLW           $0x02, 640(R9), Z24
 	VPTERNLOGD       $0xf8, Z9, Z24, Z0
 	VPDPBUSD.BCST    392(AX), Z0, Z10
 	VPDPBUSD.BCST    396(AX), Z0, Z11
@@ -27941,9 +28231,9 @@ back7:
 	VPDPBUSD.BCST    408(AX), Z0, Z14
 	VPDPBUSD.BCST    412(AX), Z0, Z15
 	VPDPBUSD.BCST    416(AX), Z0, Z16
-	VPSRLW           $0x04, 448(R8), Z0
+	VPSRLW           $0x04, 448(R9), Z0
 	VPANDD           Z8, Z0, Z0
-	VPSRLW           $0x02, 704(R8), Z24
+	VPSRLW           $0x02, 704(R9), Z24
 	VPTERNLOGD       $0xf8, Z9, Z24, Z0
 	VPDPBUSD.BCST    420(AX), Z0, Z10
 	VPDPBUSD.BCST    424(AX), Z0, Z11
@@ -27952,7 +28242,7 @@ back7:
 	VPDPBUSD.BCST    436(AX), Z0, Z14
 	VPDPBUSD.BCST    440(AX), Z0, Z15
 	VPDPBUSD.BCST    444(AX), Z0, Z16
-	VPMOVSXBD        816(R8), Z0
+	VPMOVSXBD        816(R9), Z0
 	VPMULLD          Z0, Z10, Z10
 	VPADDD           Z10, Z17, Z17
 	VPMULLD          Z0, Z11, Z11
@@ -27967,8 +28257,9 @@ back7:
 	VPADDD           Z15, Z22, Z22
 	VPMULLD          Z0, Z16, Z16
 	VPADDD           Z16, Z23, Z23
-	ADDQ             $0x00000070, DI
-	ADDQ             $0x00000340, R8
+	ADDQ             $0x00000070, R8
+	ADDQ             $0x00000348, DI
+	ADDQ             $0x00000340, R9
 	ADDQ             $0x000001c0, AX
 	ADDQ             $0x00000380, CX
 	ADDQ             $0x00000004, DX
@@ -28056,171 +28347,171 @@ plain:
 	RET
 
 large4:
-	MOVWLZX (DX), R9
-	ANDL    $0x00000f0f, R9
+	MOVWLZX (DX), R10
+	ANDL    $0x00000f0f, R10
 
 next4:
-	TZCNTL        R9, R10
-	MOVL          R10, R11
-	ANDL          $0x00000008, R11
-	VMOVD         R11, X24
-	MOVL          R10, R11
-	ANDL          $0x00000003, R11
-	SHLL          $0x06, R11
-	ADDQ          R8, R11
-	VMOVDQU32     (R11), Z0
+	TZCNTL        R10, R11
+	MOVL          R11, R12
+	ANDL          $0x00000008, R12
+	VMOVD         R12, X24
+	MOVL          R11, R12
+	ANDL          $0x00000003, R12
+	SHLL          $0x06, R12
+	ADDQ          R9, R12
+	VMOVDQU32     (R12), Z0
 	VPSRLW        X24, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
-	MOVL          R10, R11
-	ANDL          $0x00000008, R11
-	VMOVD         R11, X24
-	MOVL          R10, R11
-	ANDL          $0x00000003, R11
-	SHLL          $0x06, R11
-	ADDQ          R8, R11
-	VMOVDQU32     512(R11), Z25
+	MOVL          R11, R12
+	ANDL          $0x00000008, R12
+	VMOVD         R12, X24
+	MOVL          R11, R12
+	ANDL          $0x00000003, R12
+	SHLL          $0x06, R12
+	ADDQ          R9, R12
+	VMOVDQU32     512(R12), Z25
 	VPSRLW        X24, Z25, Z25
 	VPANDD.BCST   words03<>+0(SB), Z25, Z25
 	VPSLLW        $0x04, Z25, Z25
 	VPORD         Z25, Z0, Z0
-	IMUL3Q        $0x0000001c, R10, R10
-	ADDQ          CX, R10
-	VPDPWSSD.BCST (R10), Z0, Z10
-	VPDPWSSD.BCST 4(R10), Z0, Z11
-	VPDPWSSD.BCST 8(R10), Z0, Z12
-	VPDPWSSD.BCST 12(R10), Z0, Z13
-	VPDPWSSD.BCST 16(R10), Z0, Z14
-	VPDPWSSD.BCST 20(R10), Z0, Z15
-	VPDPWSSD.BCST 24(R10), Z0, Z16
-	BLSRL         R9, R9
+	IMUL3Q        $0x0000001c, R11, R11
+	ADDQ          CX, R11
+	VPDPWSSD.BCST (R11), Z0, Z10
+	VPDPWSSD.BCST 4(R11), Z0, Z11
+	VPDPWSSD.BCST 8(R11), Z0, Z12
+	VPDPWSSD.BCST 12(R11), Z0, Z13
+	VPDPWSSD.BCST 16(R11), Z0, Z14
+	VPDPWSSD.BCST 20(R11), Z0, Z15
+	VPDPWSSD.BCST 24(R11), Z0, Z16
+	BLSRL         R10, R10
 	JNZ           next4
 	JMP           back4
 
 large5:
-	MOVWLZX (DX), R9
-	ANDL    $0x0000f0f0, R9
+	MOVWLZX (DX), R10
+	ANDL    $0x0000f0f0, R10
 
 next5:
-	TZCNTL        R9, R10
-	MOVL          R10, R11
-	ANDL          $0x00000008, R11
-	VMOVD         R11, X24
-	MOVL          R10, R11
-	ANDL          $0x00000003, R11
-	SHLL          $0x06, R11
-	ADDQ          R8, R11
-	VMOVDQU32     256(R11), Z0
+	TZCNTL        R10, R11
+	MOVL          R11, R12
+	ANDL          $0x00000008, R12
+	VMOVD         R12, X24
+	MOVL          R11, R12
+	ANDL          $0x00000003, R12
+	SHLL          $0x06, R12
+	ADDQ          R9, R12
+	VMOVDQU32     256(R12), Z0
 	VPSRLW        X24, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
-	MOVL          R10, R11
-	ANDL          $0x00000008, R11
-	ADDL          $0x02, R11
-	VMOVD         R11, X24
-	MOVL          R10, R11
-	ANDL          $0x00000003, R11
-	SHLL          $0x06, R11
-	ADDQ          R8, R11
-	VMOVDQU32     512(R11), Z25
+	MOVL          R11, R12
+	ANDL          $0x00000008, R12
+	ADDL          $0x02, R12
+	VMOVD         R12, X24
+	MOVL          R11, R12
+	ANDL          $0x00000003, R12
+	SHLL          $0x06, R12
+	ADDQ          R9, R12
+	VMOVDQU32     512(R12), Z25
 	VPSRLW        X24, Z25, Z25
 	VPANDD.BCST   words03<>+0(SB), Z25, Z25
 	VPSLLW        $0x04, Z25, Z25
 	VPORD         Z25, Z0, Z0
-	IMUL3Q        $0x0000001c, R10, R10
-	ADDQ          CX, R10
-	VPDPWSSD.BCST (R10), Z0, Z10
-	VPDPWSSD.BCST 4(R10), Z0, Z11
-	VPDPWSSD.BCST 8(R10), Z0, Z12
-	VPDPWSSD.BCST 12(R10), Z0, Z13
-	VPDPWSSD.BCST 16(R10), Z0, Z14
-	VPDPWSSD.BCST 20(R10), Z0, Z15
-	VPDPWSSD.BCST 24(R10), Z0, Z16
-	BLSRL         R9, R9
+	IMUL3Q        $0x0000001c, R11, R11
+	ADDQ          CX, R11
+	VPDPWSSD.BCST (R11), Z0, Z10
+	VPDPWSSD.BCST 4(R11), Z0, Z11
+	VPDPWSSD.BCST 8(R11), Z0, Z12
+	VPDPWSSD.BCST 12(R11), Z0, Z13
+	VPDPWSSD.BCST 16(R11), Z0, Z14
+	VPDPWSSD.BCST 20(R11), Z0, Z15
+	VPDPWSSD.BCST 24(R11), Z0, Z16
+	BLSRL         R10, R10
 	JNZ           next5
 	JMP           back5
 
 large6:
-	MOVWLZX 2(DX), R9
-	ANDL    $0x00000f0f, R9
+	MOVWLZX 2(DX), R10
+	ANDL    $0x00000f0f, R10
 
 next6:
-	TZCNTL        R9, R10
-	MOVL          R10, R11
-	ANDL          $0x00000008, R11
-	ADDL          $0x04, R11
-	VMOVD         R11, X24
-	MOVL          R10, R11
-	ANDL          $0x00000003, R11
-	SHLL          $0x06, R11
-	ADDQ          R8, R11
-	VMOVDQU32     (R11), Z0
+	TZCNTL        R10, R11
+	MOVL          R11, R12
+	ANDL          $0x00000008, R12
+	ADDL          $0x04, R12
+	VMOVD         R12, X24
+	MOVL          R11, R12
+	ANDL          $0x00000003, R12
+	SHLL          $0x06, R12
+	ADDQ          R9, R12
+	VMOVDQU32     (R12), Z0
 	VPSRLW        X24, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
-	MOVL          R10, R11
-	ANDL          $0x00000008, R11
-	ADDL          $0x04, R11
-	VMOVD         R11, X24
-	MOVL          R10, R11
-	ANDL          $0x00000003, R11
-	SHLL          $0x06, R11
-	ADDQ          R8, R11
-	VMOVDQU32     512(R11), Z25
+	MOVL          R11, R12
+	ANDL          $0x00000008, R12
+	ADDL          $0x04, R12
+	VMOVD         R12, X24
+	MOVL          R11, R12
+	ANDL          $0x00000003, R12
+	SHLL          $0x06, R12
+	ADDQ          R9, R12
+	VMOVDQU32     512(R12), Z25
 	VPSRLW        X24, Z25, Z25
 	VPANDD.BCST   words03<>+0(SB), Z25, Z25
 	VPSLLW        $0x04, Z25, Z25
 	VPORD         Z25, Z0, Z0
-	IMUL3Q        $0x0000001c, R10, R10
-	ADDQ          CX, R10
-	VPDPWSSD.BCST 448(R10), Z0, Z10
-	VPDPWSSD.BCST 452(R10), Z0, Z11
-	VPDPWSSD.BCST 456(R10), Z0, Z12
-	VPDPWSSD.BCST 460(R10), Z0, Z13
-	VPDPWSSD.BCST 464(R10), Z0, Z14
-	VPDPWSSD.BCST 468(R10), Z0, Z15
-	VPDPWSSD.BCST 472(R10), Z0, Z16
-	BLSRL         R9, R9
+	IMUL3Q        $0x0000001c, R11, R11
+	ADDQ          CX, R11
+	VPDPWSSD.BCST 448(R11), Z0, Z10
+	VPDPWSSD.BCST 452(R11), Z0, Z11
+	VPDPWSSD.BCST 456(R11), Z0, Z12
+	VPDPWSSD.BCST 460(R11), Z0, Z13
+	VPDPWSSD.BCST 464(R11), Z0, Z14
+	VPDPWSSD.BCST 468(R11), Z0, Z15
+	VPDPWSSD.BCST 472(R11), Z0, Z16
+	BLSRL         R10, R10
 	JNZ           next6
 	JMP           back6
 
 large7:
-	MOVWLZX 2(DX), R9
-	ANDL    $0x0000f0f0, R9
+	MOVWLZX 2(DX), R10
+	ANDL    $0x0000f0f0, R10
 
 next7:
-	TZCNTL        R9, R10
-	MOVL          R10, R11
-	ANDL          $0x00000008, R11
-	ADDL          $0x04, R11
-	VMOVD         R11, X24
-	MOVL          R10, R11
-	ANDL          $0x00000003, R11
-	SHLL          $0x06, R11
-	ADDQ          R8, R11
-	VMOVDQU32     256(R11), Z0
+	TZCNTL        R10, R11
+	MOVL          R11, R12
+	ANDL          $0x00000008, R12
+	ADDL          $0x04, R12
+	VMOVD         R12, X24
+	MOVL          R11, R12
+	ANDL          $0x00000003, R12
+	SHLL          $0x06, R12
+	ADDQ          R9, R12
+	VMOVDQU32     256(R12), Z0
 	VPSRLW        X24, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
-	MOVL          R10, R11
-	ANDL          $0x00000008, R11
-	ADDL          $0x06, R11
-	VMOVD         R11, X24
-	MOVL          R10, R11
-	ANDL          $0x00000003, R11
-	SHLL          $0x06, R11
-	ADDQ          R8, R11
-	VMOVDQU32     512(R11), Z25
+	MOVL          R11, R12
+	ANDL          $0x00000008, R12
+	ADDL          $0x06, R12
+	VMOVD         R12, X24
+	MOVL          R11, R12
+	ANDL          $0x00000003, R12
+	SHLL          $0x06, R12
+	ADDQ          R9, R12
+	VMOVDQU32     512(R12), Z25
 	VPSRLW        X24, Z25, Z25
 	VPANDD.BCST   words03<>+0(SB), Z25, Z25
 	VPSLLW        $0x04, Z25, Z25
 	VPORD         Z25, Z0, Z0
-	IMUL3Q        $0x0000001c, R10, R10
-	ADDQ          CX, R10
-	VPDPWSSD.BCST 448(R10), Z0, Z10
-	VPDPWSSD.BCST 452(R10), Z0, Z11
-	VPDPWSSD.BCST 456(R10), Z0, Z12
-	VPDPWSSD.BCST 460(R10), Z0, Z13
-	VPDPWSSD.BCST 464(R10), Z0, Z14
-	VPDPWSSD.BCST 468(R10), Z0, Z15
-	VPDPWSSD.BCST 472(R10), Z0, Z16
-	BLSRL         R9, R9
+	IMUL3Q        $0x0000001c, R11, R11
+	ADDQ          CX, R11
+	VPDPWSSD.BCST 448(R11), Z0, Z10
+	VPDPWSSD.BCST 452(R11), Z0, Z11
+	VPDPWSSD.BCST 456(R11), Z0, Z12
+	VPDPWSSD.BCST 460(R11), Z0, Z13
+	VPDPWSSD.BCST 464(R11), Z0, Z14
+	VPDPWSSD.BCST 468(R11), Z0, Z15
+	VPDPWSSD.BCST 472(R11), Z0, Z16
+	BLSRL         R10, R10
 	JNZ           next7
 	JMP           back7
 
@@ -28242,10 +28533,11 @@ loop1:
 	VPXORD       Z6, Z6, Z6
 	VPXORD       Z7, Z7, Z7
 	VPXORD       Z8, Z8, Z8
-	MOVL         $0x0f0f0f0f, DI
-	VPBROADCASTD DI, Z9
-	MOVL         $0x30303030, DI
-	VPBROADCASTD DI, Z10
+	MOVQ         BX, DI
+	MOVL         $0x0f0f0f0f, R8
+	VPBROADCASTD R8, Z9
+	MOVL         $0x30303030, R8
+	VPBROADCASTD R8, Z10
 
 loop2:
 	VPXORD Z19, Z19, Z19
@@ -28256,27 +28548,28 @@ loop2:
 	VPXORD Z24, Z24, Z24
 	VPXORD Z25, Z25, Z25
 	VPXORD Z26, Z26, Z26
-	LEAQ   2048(AX), DI
+	LEAQ   2048(AX), R8
 	MOVQ   $0x00000004, (SP)
-	LEAQ   (BX), R8
+	LEAQ   (BX), R9
 
 loop3:
-	VPBROADCASTD (DI), Z11
-	VPBROADCASTD 4(DI), Z12
-	VPBROADCASTD 8(DI), Z13
-	VPBROADCASTD 12(DI), Z14
-	VPBROADCASTD 16(DI), Z15
-	VPBROADCASTD 20(DI), Z16
-	VPBROADCASTD 24(DI), Z17
-	VPBROADCASTD 28(DI), Z18
+	VPBROADCASTD (R8), Z11
+	VPBROADCASTD 4(R8), Z12
+	VPBROADCASTD 8(R8), Z13
+	VPBROADCASTD 12(R8), Z14
+	VPBROADCASTD 16(R8), Z15
+	VPBROADCASTD 20(R8), Z16
+	VPBROADCASTD 24(R8), Z17
+	VPBROADCASTD 28(R8), Z18
 	TESTL        $0x00000f0f, (DX)
 	JNE          large4
 
 back4:
-	VPANDD        (R8), Z9, Z0
-	VPSLLW        $0x04, 512(R8), Z27
+	VPANDD        (R9), Z9, Z0
+	VPSLLW        $0x04, 512(R9), Z27
 	VPTERNLOGD    $0xf8, Z10, Z27, Z0
-	PREFETCHT0    3360(R8)
+	PREFETCHT1    8400(DI)
+	PREFETCHT0    3360(DI)
 	VPDPBUSD.BCST (AX), Z0, Z11
 	VPDPBUSD.BCST 4(AX), Z0, Z12
 	VPDPBUSD.BCST 8(AX), Z0, Z13
@@ -28285,10 +28578,11 @@ back4:
 	VPDPBUSD.BCST 20(AX), Z0, Z16
 	VPDPBUSD.BCST 24(AX), Z0, Z17
 	VPDPBUSD.BCST 28(AX), Z0, Z18
-	VPANDD        64(R8), Z9, Z0
-	VPSLLW        $0x04, 576(R8), Z27
+	VPANDD        64(R9), Z9, Z0
+	VPSLLW        $0x04, 576(R9), Z27
 	VPTERNLOGD    $0xf8, Z10, Z27, Z0
-	PREFETCHT0    3424(R8)
+	PREFETCHT1    8464(DI)
+	PREFETCHT0    3424(DI)
 	VPDPBUSD.BCST 32(AX), Z0, Z11
 	VPDPBUSD.BCST 36(AX), Z0, Z12
 	VPDPBUSD.BCST 40(AX), Z0, Z13
@@ -28297,10 +28591,11 @@ back4:
 	VPDPBUSD.BCST 52(AX), Z0, Z16
 	VPDPBUSD.BCST 56(AX), Z0, Z17
 	VPDPBUSD.BCST 60(AX), Z0, Z18
-	VPANDD        128(R8), Z9, Z0
-	VPSLLW        $0x04, 640(R8), Z27
+	VPANDD        128(R9), Z9, Z0
+	VPSLLW        $0x04, 640(R9), Z27
 	VPTERNLOGD    $0xf8, Z10, Z27, Z0
-	PREFETCHT0    3488(R8)
+	PREFETCHT1    8528(DI)
+	PREFETCHT0    3488(DI)
 	VPDPBUSD.BCST 64(AX), Z0, Z11
 	VPDPBUSD.BCST 68(AX), Z0, Z12
 	VPDPBUSD.BCST 72(AX), Z0, Z13
@@ -28309,10 +28604,11 @@ back4:
 	VPDPBUSD.BCST 84(AX), Z0, Z16
 	VPDPBUSD.BCST 88(AX), Z0, Z17
 	VPDPBUSD.BCST 92(AX), Z0, Z18
-	VPANDD        192(R8), Z9, Z0
-	VPSLLW        $0x04, 704(R8), Z27
+	VPANDD        192(R9), Z9, Z0
+	VPSLLW        $0x04, 704(R9), Z27
 	VPTERNLOGD    $0xf8, Z10, Z27, Z0
-	PREFETCHT0    3552(R8)
+	PREFETCHT1    8592(DI)
+	PREFETCHT0    3552(DI)
 	VPDPBUSD.BCST 96(AX), Z0, Z11
 	VPDPBUSD.BCST 100(AX), Z0, Z12
 	VPDPBUSD.BCST 104(AX), Z0, Z13
@@ -28321,7 +28617,7 @@ back4:
 	VPDPBUSD.BCST 116(AX), Z0, Z16
 	VPDPBUSD.BCST 120(AX), Z0, Z17
 	VPDPBUSD.BCST 124(AX), Z0, Z18
-	VPMOVSXBD     768(R8), Z0
+	VPMOVSXBD     768(R9), Z0
 	VPMULLD       Z0, Z11, Z11
 	VPADDD        Z11, Z19, Z19
 	VPMULLD       Z0, Z12, Z12
@@ -28338,22 +28634,23 @@ back4:
 	VPADDD        Z17, Z25, Z25
 	VPMULLD       Z0, Z18, Z18
 	VPADDD        Z18, Z26, Z26
-	VPBROADCASTD  32(DI), Z11
-	VPBROADCASTD  36(DI), Z12
-	VPBROADCASTD  40(DI), Z13
-	VPBROADCASTD  44(DI), Z14
-	VPBROADCASTD  48(DI), Z15
-	VPBROADCASTD  52(DI), Z16
-	VPBROADCASTD  56(DI), Z17
-	VPBROADCASTD  60(DI), Z18
+	VPBROADCASTD  32(R8), Z11
+	VPBROADCASTD  36(R8), Z12
+	VPBROADCASTD  40(R8), Z13
+	VPBROADCASTD  44(R8), Z14
+	VPBROADCASTD  48(R8), Z15
+	VPBROADCASTD  52(R8), Z16
+	VPBROADCASTD  56(R8), Z17
+	VPBROADCASTD  60(R8), Z18
 	TESTL         $0x0000f0f0, (DX)
 	JNE           large5
 
 back5:
-	VPANDD        256(R8), Z9, Z0
-	VPSLLW        $0x02, 512(R8), Z27
+	VPANDD        256(R9), Z9, Z0
+	VPSLLW        $0x02, 512(R9), Z27
 	VPTERNLOGD    $0xf8, Z10, Z27, Z0
-	PREFETCHT0    3616(R8)
+	PREFETCHT1    8656(DI)
+	PREFETCHT0    3616(DI)
 	VPDPBUSD.BCST 128(AX), Z0, Z11
 	VPDPBUSD.BCST 132(AX), Z0, Z12
 	VPDPBUSD.BCST 136(AX), Z0, Z13
@@ -28362,10 +28659,11 @@ back5:
 	VPDPBUSD.BCST 148(AX), Z0, Z16
 	VPDPBUSD.BCST 152(AX), Z0, Z17
 	VPDPBUSD.BCST 156(AX), Z0, Z18
-	VPANDD        320(R8), Z9, Z0
-	VPSLLW        $0x02, 576(R8), Z27
+	VPANDD        320(R9), Z9, Z0
+	VPSLLW        $0x02, 576(R9), Z27
 	VPTERNLOGD    $0xf8, Z10, Z27, Z0
-	PREFETCHT0    3680(R8)
+	PREFETCHT1    8720(DI)
+	PREFETCHT0    3680(DI)
 	VPDPBUSD.BCST 160(AX), Z0, Z11
 	VPDPBUSD.BCST 164(AX), Z0, Z12
 	VPDPBUSD.BCST 168(AX), Z0, Z13
@@ -28374,10 +28672,11 @@ back5:
 	VPDPBUSD.BCST 180(AX), Z0, Z16
 	VPDPBUSD.BCST 184(AX), Z0, Z17
 	VPDPBUSD.BCST 188(AX), Z0, Z18
-	VPANDD        384(R8), Z9, Z0
-	VPSLLW        $0x02, 640(R8), Z27
+	VPANDD        384(R9), Z9, Z0
+	VPSLLW        $0x02, 640(R9), Z27
 	VPTERNLOGD    $0xf8, Z10, Z27, Z0
-	PREFETCHT0    3744(R8)
+	PREFETCHT1    8784(DI)
+	PREFETCHT0    3744(DI)
 	VPDPBUSD.BCST 192(AX), Z0, Z11
 	VPDPBUSD.BCST 196(AX), Z0, Z12
 	VPDPBUSD.BCST 200(AX), Z0, Z13
@@ -28386,10 +28685,11 @@ back5:
 	VPDPBUSD.BCST 212(AX), Z0, Z16
 	VPDPBUSD.BCST 216(AX), Z0, Z17
 	VPDPBUSD.BCST 220(AX), Z0, Z18
-	VPANDD        448(R8), Z9, Z0
-	VPSLLW        $0x02, 704(R8), Z27
+	VPANDD        448(R9), Z9, Z0
+	VPSLLW        $0x02, 704(R9), Z27
 	VPTERNLOGD    $0xf8, Z10, Z27, Z0
-	PREFETCHT0    3808(R8)
+	PREFETCHT1    8848(DI)
+	PREFETCHT0    3808(DI)
 	VPDPBUSD.BCST 224(AX), Z0, Z11
 	VPDPBUSD.BCST 228(AX), Z0, Z12
 	VPDPBUSD.BCST 232(AX), Z0, Z13
@@ -28398,7 +28698,7 @@ back5:
 	VPDPBUSD.BCST 244(AX), Z0, Z16
 	VPDPBUSD.BCST 248(AX), Z0, Z17
 	VPDPBUSD.BCST 252(AX), Z0, Z18
-	VPMOVSXBD     784(R8), Z0
+	VPMOVSXBD     784(R9), Z0
 	VPMULLD       Z0, Z11, Z11
 	VPADDD        Z11, Z19, Z19
 	VPMULLD       Z0, Z12, Z12
@@ -28415,23 +28715,24 @@ back5:
 	VPADDD        Z17, Z25, Z25
 	VPMULLD       Z0, Z18, Z18
 	VPADDD        Z18, Z26, Z26
-	VPBROADCASTD  64(DI), Z11
-	VPBROADCASTD  68(DI), Z12
-	VPBROADCASTD  72(DI), Z13
-	VPBROADCASTD  76(DI), Z14
-	VPBROADCASTD  80(DI), Z15
-	VPBROADCASTD  84(DI), Z16
-	VPBROADCASTD  88(DI), Z17
-	VPBROADCASTD  92(DI), Z18
+	VPBROADCASTD  64(R8), Z11
+	VPBROADCASTD  68(R8), Z12
+	VPBROADCASTD  72(R8), Z13
+	VPBROADCASTD  76(R8), Z14
+	VPBROADCASTD  80(R8), Z15
+	VPBROADCASTD  84(R8), Z16
+	VPBROADCASTD  88(R8), Z17
+	VPBROADCASTD  92(R8), Z18
 	TESTL         $0x0f0f0000, (DX)
 	JNE           large6
 
 back6:
-	VPSRLW        $0x04, (R8), Z0
+	VPSRLW        $0x04, (R9), Z0
 	VPANDD        Z9, Z0, Z0
-	VMOVDQU32     512(R8), Z27
+	VMOVDQU32     512(R9), Z27
 	VPTERNLOGD    $0xf8, Z10, Z27, Z0
-	PREFETCHT0    3872(R8)
+	PREFETCHT1    8912(DI)
+	PREFETCHT0    3872(DI)
 	VPDPBUSD.BCST 256(AX), Z0, Z11
 	VPDPBUSD.BCST 260(AX), Z0, Z12
 	VPDPBUSD.BCST 264(AX), Z0, Z13
@@ -28440,11 +28741,12 @@ back6:
 	VPDPBUSD.BCST 276(AX), Z0, Z16
 	VPDPBUSD.BCST 280(AX), Z0, Z17
 	VPDPBUSD.BCST 284(AX), Z0, Z18
-	VPSRLW        $0x04, 64(R8), Z0
+	VPSRLW        $0x04, 64(R9), Z0
 	VPANDD        Z9, Z0, Z0
-	VMOVDQU32     576(R8), Z27
+	VMOVDQU32     576(R9), Z27
 	VPTERNLOGD    $0xf8, Z10, Z27, Z0
-	PREFETCHT0    3936(R8)
+	PREFETCHT1    8976(DI)
+	PREFETCHT0    3936(DI)
 	VPDPBUSD.BCST 288(AX), Z0, Z11
 	VPDPBUSD.BCST 292(AX), Z0, Z12
 	VPDPBUSD.BCST 296(AX), Z0, Z13
@@ -28453,11 +28755,12 @@ back6:
 	VPDPBUSD.BCST 308(AX), Z0, Z16
 	VPDPBUSD.BCST 312(AX), Z0, Z17
 	VPDPBUSD.BCST 316(AX), Z0, Z18
-	VPSRLW        $0x04, 128(R8), Z0
+	VPSRLW        $0x04, 128(R9), Z0
 	VPANDD        Z9, Z0, Z0
-	VMOVDQU32     640(R8), Z27
+	VMOVDQU32     640(R9), Z27
 	VPTERNLOGD    $0xf8, Z10, Z27, Z0
-	PREFETCHT0    4000(R8)
+	PREFETCHT1    9040(DI)
+	PREFETCHT0    4000(DI)
 	VPDPBUSD.BCST 320(AX), Z0, Z11
 	VPDPBUSD.BCST 324(AX), Z0, Z12
 	VPDPBUSD.BCST 328(AX), Z0, Z13
@@ -28466,11 +28769,12 @@ back6:
 	VPDPBUSD.BCST 340(AX), Z0, Z16
 	VPDPBUSD.BCST 344(AX), Z0, Z17
 	VPDPBUSD.BCST 348(AX), Z0, Z18
-	VPSRLW        $0x04, 192(R8), Z0
+	VPSRLW        $0x04, 192(R9), Z0
 	VPANDD        Z9, Z0, Z0
-	VMOVDQU32     704(R8), Z27
+	VMOVDQU32     704(R9), Z27
 	VPTERNLOGD    $0xf8, Z10, Z27, Z0
-	PREFETCHT0    4064(R8)
+	PREFETCHT1    9104(DI)
+	PREFETCHT0    4064(DI)
 	VPDPBUSD.BCST 352(AX), Z0, Z11
 	VPDPBUSD.BCST 356(AX), Z0, Z12
 	VPDPBUSD.BCST 360(AX), Z0, Z13
@@ -28479,7 +28783,7 @@ back6:
 	VPDPBUSD.BCST 372(AX), Z0, Z16
 	VPDPBUSD.BCST 376(AX), Z0, Z17
 	VPDPBUSD.BCST 380(AX), Z0, Z18
-	VPMOVSXBD     800(R8), Z0
+	VPMOVSXBD     800(R9), Z0
 	VPMULLD       Z0, Z11, Z11
 	VPADDD        Z11, Z19, Z19
 	VPMULLD       Z0, Z12, Z12
@@ -28496,23 +28800,24 @@ back6:
 	VPADDD        Z17, Z25, Z25
 	VPMULLD       Z0, Z18, Z18
 	VPADDD        Z18, Z26, Z26
-	VPBROADCASTD  96(DI), Z11
-	VPBROADCASTD  100(DI), Z12
-	VPBROADCASTD  104(DI), Z13
-	VPBROADCASTD  108(DI), Z14
-	VPBROADCASTD  112(DI), Z15
-	VPBROADCASTD  116(DI), Z16
-	VPBROADCASTD  120(DI), Z17
-	VPBROADCASTD  124(DI), Z18
+	VPBROADCASTD  96(R8), Z11
+	VPBROADCASTD  100(R8), Z12
+	VPBROADCASTD  104(R8), Z13
+	VPBROADCASTD  108(R8), Z14
+	VPBROADCASTD  112(R8), Z15
+	VPBROADCASTD  116(R8), Z16
+	VPBROADCASTD  120(R8), Z17
+	VPBROADCASTD  124(R8), Z18
 	TESTL         $0xf0f00000, (DX)
 	JNE           large7
 
 back7:
-	VPSRLW           $0x04, 256(R8), Z0
+	VPSRLW           $0x04, 256(R9), Z0
 	VPANDD           Z9, Z0, Z0
-	VPSRLW           $0x02, 512(R8), Z27
+	VPSRLW           $0x02, 512(R9), Z27
 	VPTERNLOGD       $0xf8, Z10, Z27, Z0
-	PREFETCHT0       4128(R8)
+	PREFETCHT1       9168(DI)
+	PREFETCHT0       4128(DI)
 	VPDPBUSD.BCST    384(AX), Z0, Z11
 	VPDPBUSD.BCST    388(AX), Z0, Z12
 	VPDPBUSD.BCST    392(AX), Z0, Z13
@@ -28521,10 +28826,12 @@ back7:
 	VPDPBUSD.BCST    404(AX), Z0, Z16
 	VPDPBUSD.BCST    408(AX), Z0, Z17
 	VPDPBUSD.BCST    412(AX), Z0, Z18
-	VPSRLW           $0x04, 320(R8), Z0
+	VPSRLW           $0x04, 320(R9), Z0
 	VPANDD           Z9, Z0, Z0
-	VPSRLW           $0x02, 576(R8), Z27
+	VPSRLW           $0x02, 576(R9), Z27
 	VPTERNLOGD       $0xf8, Z10, Z27, Z0
+	PREFETCHT1       9232(DI)
+	PREFETCHT0       4192(DI)
 	VPDPBUSD.BCST    416(AX), Z0, Z11
 	VPDPBUSD.BCST    420(AX), Z0, Z12
 	VPDPBUSD.BCST    424(AX), Z0, Z13
@@ -28533,9 +28840,9 @@ back7:
 	VPDPBUSD.BCST    436(AX), Z0, Z16
 	VPDPBUSD.BCST    440(AX), Z0, Z17
 	VPDPBUSD.BCST    444(AX), Z0, Z18
-	VPSRLW           $0x04, 384(R8), Z0
+	VPSRLW           $0x04, 384(R9), Z0
 	VPANDD           Z9, Z0, Z0
-	VPSRLW           $0x02, 640(R8), Z27
+	VPSRLW           $0x02, 640(R9), Z27
 	VPTERNLOGD       $0xf8, Z10, Z27, Z0
 	VPDPBUSD.BCST    448(AX), Z0, Z11
 	VPDPBUSD.BCST    452(AX), Z0, Z12
@@ -28545,9 +28852,9 @@ back7:
 	VPDPBUSD.BCST    468(AX), Z0, Z16
 	VPDPBUSD.BCST    472(AX), Z0, Z17
 	VPDPBUSD.BCST    476(AX), Z0, Z18
-	VPSRLW           $0x04, 448(R8), Z0
+	VPSRLW           $0x04, 448(R9), Z0
 	VPANDD           Z9, Z0, Z0
-	VPSRLW           $0x02, 704(R8), Z27
+	VPSRLW           $0x02, 704(R9), Z27
 	VPTERNLOGD       $0xf8, Z10, Z27, Z0
 	VPDPBUSD.BCST    480(AX), Z0, Z11
 	VPDPBUSD.BCST    484(AX), Z0, Z12
@@ -28557,7 +28864,7 @@ back7:
 	VPDPBUSD.BCST    500(AX), Z0, Z16
 	VPDPBUSD.BCST    504(AX), Z0, Z17
 	VPDPBUSD.BCST    508(AX), Z0, Z18
-	VPMOVSXBD        816(R8), Z0
+	VPMOVSXBD        816(R9), Z0
 	VPMULLD          Z0, Z11, Z11
 	VPADDD           Z11, Z19, Z19
 	VPMULLD          Z0, Z12, Z12
@@ -28574,8 +28881,9 @@ back7:
 	VPADDD           Z17, Z25, Z25
 	VPMULLD          Z0, Z18, Z18
 	VPADDD           Z18, Z26, Z26
-	ADDQ             $0x00000080, DI
-	ADDQ             $0x00000340, R8
+	ADDQ             $0x00000080, R8
+	ADDQ             $0x00000348, DI
+	ADDQ             $0x00000340, R9
 	ADDQ             $0x00000200, AX
 	ADDQ             $0x00000400, CX
 	ADDQ             $0x00000004, DX
@@ -28671,175 +28979,175 @@ plain:
 	RET
 
 large4:
-	MOVWLZX (DX), R9
-	ANDL    $0x00000f0f, R9
+	MOVWLZX (DX), R10
+	ANDL    $0x00000f0f, R10
 
 next4:
-	TZCNTL        R9, R10
-	MOVL          R10, R11
-	ANDL          $0x00000008, R11
-	VMOVD         R11, X27
-	MOVL          R10, R11
-	ANDL          $0x00000003, R11
-	SHLL          $0x06, R11
-	ADDQ          R8, R11
-	VMOVDQU32     (R11), Z0
+	TZCNTL        R10, R11
+	MOVL          R11, R12
+	ANDL          $0x00000008, R12
+	VMOVD         R12, X27
+	MOVL          R11, R12
+	ANDL          $0x00000003, R12
+	SHLL          $0x06, R12
+	ADDQ          R9, R12
+	VMOVDQU32     (R12), Z0
 	VPSRLW        X27, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
-	MOVL          R10, R11
-	ANDL          $0x00000008, R11
-	VMOVD         R11, X27
-	MOVL          R10, R11
-	ANDL          $0x00000003, R11
-	SHLL          $0x06, R11
-	ADDQ          R8, R11
-	VMOVDQU32     512(R11), Z28
+	MOVL          R11, R12
+	ANDL          $0x00000008, R12
+	VMOVD         R12, X27
+	MOVL          R11, R12
+	ANDL          $0x00000003, R12
+	SHLL          $0x06, R12
+	ADDQ          R9, R12
+	VMOVDQU32     512(R12), Z28
 	VPSRLW        X27, Z28, Z28
 	VPANDD.BCST   words03<>+0(SB), Z28, Z28
 	VPSLLW        $0x04, Z28, Z28
 	VPORD         Z28, Z0, Z0
-	IMUL3Q        $0x00000020, R10, R10
-	ADDQ          CX, R10
-	VPDPWSSD.BCST (R10), Z0, Z11
-	VPDPWSSD.BCST 4(R10), Z0, Z12
-	VPDPWSSD.BCST 8(R10), Z0, Z13
-	VPDPWSSD.BCST 12(R10), Z0, Z14
-	VPDPWSSD.BCST 16(R10), Z0, Z15
-	VPDPWSSD.BCST 20(R10), Z0, Z16
-	VPDPWSSD.BCST 24(R10), Z0, Z17
-	VPDPWSSD.BCST 28(R10), Z0, Z18
-	BLSRL         R9, R9
+	IMUL3Q        $0x00000020, R11, R11
+	ADDQ          CX, R11
+	VPDPWSSD.BCST (R11), Z0, Z11
+	VPDPWSSD.BCST 4(R11), Z0, Z12
+	VPDPWSSD.BCST 8(R11), Z0, Z13
+	VPDPWSSD.BCST 12(R11), Z0, Z14
+	VPDPWSSD.BCST 16(R11), Z0, Z15
+	VPDPWSSD.BCST 20(R11), Z0, Z16
+	VPDPWSSD.BCST 24(R11), Z0, Z17
+	VPDPWSSD.BCST 28(R11), Z0, Z18
+	BLSRL         R10, R10
 	JNZ           next4
 	JMP           back4
 
 large5:
-	MOVWLZX (DX), R9
-	ANDL    $0x0000f0f0, R9
+	MOVWLZX (DX), R10
+	ANDL    $0x0000f0f0, R10
 
 next5:
-	TZCNTL        R9, R10
-	MOVL          R10, R11
-	ANDL          $0x00000008, R11
-	VMOVD         R11, X27
-	MOVL          R10, R11
-	ANDL          $0x00000003, R11
-	SHLL          $0x06, R11
-	ADDQ          R8, R11
-	VMOVDQU32     256(R11), Z0
+	TZCNTL        R10, R11
+	MOVL          R11, R12
+	ANDL          $0x00000008, R12
+	VMOVD         R12, X27
+	MOVL          R11, R12
+	ANDL          $0x00000003, R12
+	SHLL          $0x06, R12
+	ADDQ          R9, R12
+	VMOVDQU32     256(R12), Z0
 	VPSRLW        X27, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
-	MOVL          R10, R11
-	ANDL          $0x00000008, R11
-	ADDL          $0x02, R11
-	VMOVD         R11, X27
-	MOVL          R10, R11
-	ANDL          $0x00000003, R11
-	SHLL          $0x06, R11
-	ADDQ          R8, R11
-	VMOVDQU32     512(R11), Z28
+	MOVL          R11, R12
+	ANDL          $0x00000008, R12
+	ADDL          $0x02, R12
+	VMOVD         R12, X27
+	MOVL          R11, R12
+	ANDL          $0x00000003, R12
+	SHLL          $0x06, R12
+	ADDQ          R9, R12
+	VMOVDQU32     512(R12), Z28
 	VPSRLW        X27, Z28, Z28
 	VPANDD.BCST   words03<>+0(SB), Z28, Z28
 	VPSLLW        $0x04, Z28, Z28
 	VPORD         Z28, Z0, Z0
-	IMUL3Q        $0x00000020, R10, R10
-	ADDQ          CX, R10
-	VPDPWSSD.BCST (R10), Z0, Z11
-	VPDPWSSD.BCST 4(R10), Z0, Z12
-	VPDPWSSD.BCST 8(R10), Z0, Z13
-	VPDPWSSD.BCST 12(R10), Z0, Z14
-	VPDPWSSD.BCST 16(R10), Z0, Z15
-	VPDPWSSD.BCST 20(R10), Z0, Z16
-	VPDPWSSD.BCST 24(R10), Z0, Z17
-	VPDPWSSD.BCST 28(R10), Z0, Z18
-	BLSRL         R9, R9
+	IMUL3Q        $0x00000020, R11, R11
+	ADDQ          CX, R11
+	VPDPWSSD.BCST (R11), Z0, Z11
+	VPDPWSSD.BCST 4(R11), Z0, Z12
+	VPDPWSSD.BCST 8(R11), Z0, Z13
+	VPDPWSSD.BCST 12(R11), Z0, Z14
+	VPDPWSSD.BCST 16(R11), Z0, Z15
+	VPDPWSSD.BCST 20(R11), Z0, Z16
+	VPDPWSSD.BCST 24(R11), Z0, Z17
+	VPDPWSSD.BCST 28(R11), Z0, Z18
+	BLSRL         R10, R10
 	JNZ           next5
 	JMP           back5
 
 large6:
-	MOVWLZX 2(DX), R9
-	ANDL    $0x00000f0f, R9
+	MOVWLZX 2(DX), R10
+	ANDL    $0x00000f0f, R10
 
 next6:
-	TZCNTL        R9, R10
-	MOVL          R10, R11
-	ANDL          $0x00000008, R11
-	ADDL          $0x04, R11
-	VMOVD         R11, X27
-	MOVL          R10, R11
-	ANDL          $0x00000003, R11
-	SHLL          $0x06, R11
-	ADDQ          R8, R11
-	VMOVDQU32     (R11), Z0
+	TZCNTL        R10, R11
+	MOVL          R11, R12
+	ANDL          $0x00000008, R12
+	ADDL          $0x04, R12
+	VMOVD         R12, X27
+	MOVL          R11, R12
+	ANDL          $0x00000003, R12
+	SHLL          $0x06, R12
+	ADDQ          R9, R12
+	VMOVDQU32     (R12), Z0
 	VPSRLW        X27, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
-	MOVL          R10, R11
-	ANDL          $0x00000008, R11
-	ADDL          $0x04, R11
-	VMOVD         R11, X27
-	MOVL          R10, R11
-	ANDL          $0x00000003, R11
-	SHLL          $0x06, R11
-	ADDQ          R8, R11
-	VMOVDQU32     512(R11), Z28
+	MOVL          R11, R12
+	ANDL          $0x00000008, R12
+	ADDL          $0x04, R12
+	VMOVD         R12, X27
+	MOVL          R11, R12
+	ANDL          $0x00000003, R12
+	SHLL          $0x06, R12
+	ADDQ          R9, R12
+	VMOVDQU32     512(R12), Z28
 	VPSRLW        X27, Z28, Z28
 	VPANDD.BCST   words03<>+0(SB), Z28, Z28
 	VPSLLW        $0x04, Z28, Z28
 	VPORD         Z28, Z0, Z0
-	IMUL3Q        $0x00000020, R10, R10
-	ADDQ          CX, R10
-	VPDPWSSD.BCST 512(R10), Z0, Z11
-	VPDPWSSD.BCST 516(R10), Z0, Z12
-	VPDPWSSD.BCST 520(R10), Z0, Z13
-	VPDPWSSD.BCST 524(R10), Z0, Z14
-	VPDPWSSD.BCST 528(R10), Z0, Z15
-	VPDPWSSD.BCST 532(R10), Z0, Z16
-	VPDPWSSD.BCST 536(R10), Z0, Z17
-	VPDPWSSD.BCST 540(R10), Z0, Z18
-	BLSRL         R9, R9
+	IMUL3Q        $0x00000020, R11, R11
+	ADDQ          CX, R11
+	VPDPWSSD.BCST 512(R11), Z0, Z11
+	VPDPWSSD.BCST 516(R11), Z0, Z12
+	VPDPWSSD.BCST 520(R11), Z0, Z13
+	VPDPWSSD.BCST 524(R11), Z0, Z14
+	VPDPWSSD.BCST 528(R11), Z0, Z15
+	VPDPWSSD.BCST 532(R11), Z0, Z16
+	VPDPWSSD.BCST 536(R11), Z0, Z17
+	VPDPWSSD.BCST 540(R11), Z0, Z18
+	BLSRL         R10, R10
 	JNZ           next6
 	JMP           back6
 
 large7:
-	MOVWLZX 2(DX), R9
-	ANDL    $0x0000f0f0, R9
+	MOVWLZX 2(DX), R10
+	ANDL    $0x0000f0f0, R10
 
 next7:
-	TZCNTL        R9, R10
-	MOVL          R10, R11
-	ANDL          $0x00000008, R11
-	ADDL          $0x04, R11
-	VMOVD         R11, X27
-	MOVL          R10, R11
-	ANDL          $0x00000003, R11
-	SHLL          $0x06, R11
-	ADDQ          R8, R11
-	VMOVDQU32     256(R11), Z0
+	TZCNTL        R10, R11
+	MOVL          R11, R12
+	ANDL          $0x00000008, R12
+	ADDL          $0x04, R12
+	VMOVD         R12, X27
+	MOVL          R11, R12
+	ANDL          $0x00000003, R12
+	SHLL          $0x06, R12
+	ADDQ          R9, R12
+	VMOVDQU32     256(R12), Z0
 	VPSRLW        X27, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
-	MOVL          R10, R11
-	ANDL          $0x00000008, R11
-	ADDL          $0x06, R11
-	VMOVD         R11, X27
-	MOVL          R10, R11
-	ANDL          $0x00000003, R11
-	SHLL          $0x06, R11
-	ADDQ          R8, R11
-	VMOVDQU32     512(R11), Z28
+	MOVL          R11, R12
+	ANDL          $0x00000008, R12
+	ADDL          $0x06, R12
+	VMOVD         R12, X27
+	MOVL          R11, R12
+	ANDL          $0x00000003, R12
+	SHLL          $0x06, R12
+	ADDQ          R9, R12
+	VMOVDQU32     512(R12), Z28
 	VPSRLW        X27, Z28, Z28
 	VPANDD.BCST   words03<>+0(SB), Z28, Z28
 	VPSLLW        $0x04, Z28, Z28
 	VPORD         Z28, Z0, Z0
-	IMUL3Q        $0x00000020, R10, R10
-	ADDQ          CX, R10
-	VPDPWSSD.BCST 512(R10), Z0, Z11
-	VPDPWSSD.BCST 516(R10), Z0, Z12
-	VPDPWSSD.BCST 520(R10), Z0, Z13
-	VPDPWSSD.BCST 524(R10), Z0, Z14
-	VPDPWSSD.BCST 528(R10), Z0, Z15
-	VPDPWSSD.BCST 532(R10), Z0, Z16
-	VPDPWSSD.BCST 536(R10), Z0, Z17
-	VPDPWSSD.BCST 540(R10), Z0, Z18
-	BLSRL         R9, R9
+	IMUL3Q        $0x00000020, R11, R11
+	ADDQ          CX, R11
+	VPDPWSSD.BCST 512(R11), Z0, Z11
+	VPDPWSSD.BCST 516(R11), Z0, Z12
+	VPDPWSSD.BCST 520(R11), Z0, Z13
+	VPDPWSSD.BCST 524(R11), Z0, Z14
+	VPDPWSSD.BCST 528(R11), Z0, Z15
+	VPDPWSSD.BCST 532(R11), Z0, Z16
+	VPDPWSSD.BCST 536(R11), Z0, Z17
+	VPDPWSSD.BCST 540(R11), Z0, Z18
+	BLSRL         R10, R10
 	JNZ           next7
 	JMP           back7
 
@@ -31707,15 +32015,16 @@ loop1:
 	MOVQ            tile+16(FP), BX
 	MOVQ            blocks+56(FP), SI
 	VPXORD          Z1, Z1, Z1
+	MOVQ            BX, DI
 	VBROADCASTI32X4 nonlinear4<>+0(SB), Z2
-	MOVL            $0x0f0f0f0f, DI
-	VPBROADCASTD    DI, Z3
+	MOVL            $0x0f0f0f0f, R8
+	VPBROADCASTD    R8, Z3
 
 loop2:
 	VPXORD Z5, Z5, Z5
 	MOVQ   $0x00000004, (SP)
-	LEAQ   (BX), DI
-	LEAQ   2048(BX), R8
+	LEAQ   (BX), R8
+	LEAQ   2048(BX), R9
 
 loop3:
 	VPXORD Z4, Z4, Z4
@@ -31723,43 +32032,43 @@ loop3:
 	JNE    large4
 
 back4:
-	VPANDD        (DI), Z3, Z0
+	VPANDD        (R8), Z3, Z0
 	VPSHUFB       Z0, Z2, Z0
-	PREFETCHT0    6624(DI)
+	PREFETCHT1    5520(DI)
 	VPDPBUSD.BCST (AX), Z0, Z4
-	VPANDD        64(DI), Z3, Z0
+	VPANDD        64(R8), Z3, Z0
 	VPSHUFB       Z0, Z2, Z0
-	PREFETCHT0    6688(DI)
+	PREFETCHT1    5584(DI)
 	VPDPBUSD.BCST 4(AX), Z0, Z4
-	VPANDD        128(DI), Z3, Z0
+	VPANDD        128(R8), Z3, Z0
 	VPSHUFB       Z0, Z2, Z0
-	PREFETCHT0    6752(DI)
+	PREFETCHT1    5648(DI)
 	VPDPBUSD.BCST 8(AX), Z0, Z4
-	VPANDD        192(DI), Z3, Z0
+	VPANDD        192(R8), Z3, Z0
 	VPSHUFB       Z0, Z2, Z0
-	PREFETCHT0    6816(DI)
+	PREFETCHT1    5712(DI)
 	VPDPBUSD.BCST 12(AX), Z0, Z4
-	VPSRLW        $0x04, (DI), Z0
+	VPSRLW        $0x04, (R8), Z0
 	VPANDD        Z3, Z0, Z0
 	VPSHUFB       Z0, Z2, Z0
-	PREFETCHT0    6880(DI)
+	PREFETCHT1    5776(DI)
 	VPDPBUSD.BCST 16(AX), Z0, Z4
-	VPSRLW        $0x04, 64(DI), Z0
+	VPSRLW        $0x04, 64(R8), Z0
 	VPANDD        Z3, Z0, Z0
 	VPSHUFB       Z0, Z2, Z0
-	PREFETCHT0    6944(DI)
+	PREFETCHT1    5840(DI)
 	VPDPBUSD.BCST 20(AX), Z0, Z4
-	VPSRLW        $0x04, 128(DI), Z0
+	VPSRLW        $0x04, 128(R8), Z0
 	VPANDD        Z3, Z0, Z0
 	VPSHUFB       Z0, Z2, Z0
-	PREFETCHT0    7008(DI)
+	PREFETCHT1    5904(DI)
 	VPDPBUSD.BCST 24(AX), Z0, Z4
-	VPSRLW        $0x04, 192(DI), Z0
+	VPSRLW        $0x04, 192(R8), Z0
 	VPANDD        Z3, Z0, Z0
 	VPSHUFB       Z0, Z2, Z0
-	PREFETCHT0    7072(DI)
+	PREFETCHT1    5968(DI)
 	VPDPBUSD.BCST 28(AX), Z0, Z4
-	VPMOVSXBW     (R8), Z0
+	VPMOVSXBW     (R9), Z0
 	VPSLLD        $0x10, Z0, Z0
 	VPSRAD        $0x10, Z0, Z0
 	VPMULLD       Z0, Z4, Z4
@@ -31769,41 +32078,42 @@ back4:
 	JNE           large5
 
 back5:
-	VPANDD           256(DI), Z3, Z0
+	VPANDD           256(R8), Z3, Z0
 	VPSHUFB          Z0, Z2, Z0
-	PREFETCHT0       6624(R8)
+	PREFETCHT1       6032(DI)
 	VPDPBUSD.BCST    32(AX), Z0, Z4
-	VPANDD           320(DI), Z3, Z0
+	VPANDD           320(R8), Z3, Z0
 	VPSHUFB          Z0, Z2, Z0
 	VPDPBUSD.BCST    36(AX), Z0, Z4
-	VPANDD           384(DI), Z3, Z0
+	VPANDD           384(R8), Z3, Z0
 	VPSHUFB          Z0, Z2, Z0
 	VPDPBUSD.BCST    40(AX), Z0, Z4
-	VPANDD           448(DI), Z3, Z0
+	VPANDD           448(R8), Z3, Z0
 	VPSHUFB          Z0, Z2, Z0
 	VPDPBUSD.BCST    44(AX), Z0, Z4
-	VPSRLW           $0x04, 256(DI), Z0
+	VPSRLW           $0x04, 256(R8), Z0
 	VPANDD           Z3, Z0, Z0
 	VPSHUFB          Z0, Z2, Z0
 	VPDPBUSD.BCST    48(AX), Z0, Z4
-	VPSRLW           $0x04, 320(DI), Z0
+	VPSRLW           $0x04, 320(R8), Z0
 	VPANDD           Z3, Z0, Z0
 	VPSHUFB          Z0, Z2, Z0
 	VPDPBUSD.BCST    52(AX), Z0, Z4
-	VPSRLW           $0x04, 384(DI), Z0
+	VPSRLW           $0x04, 384(R8), Z0
 	VPANDD           Z3, Z0, Z0
 	VPSHUFB          Z0, Z2, Z0
 	VPDPBUSD.BCST    56(AX), Z0, Z4
-	VPSRLW           $0x04, 448(DI), Z0
+	VPSRLW           $0x04, 448(R8), Z0
 	VPANDD           Z3, Z0, Z0
 	VPSHUFB          Z0, Z2, Z0
 	VPDPBUSD.BCST    60(AX), Z0, Z4
-	VPMOVSXBW        (R8), Z0
+	VPMOVSXBW        (R9), Z0
 	VPSRAD           $0x10, Z0, Z0
 	VPMULLD          Z0, Z4, Z4
 	VPADDD           Z4, Z5, Z5
-	ADDQ             $0x00000200, DI
-	ADDQ             $0x00000020, R8
+	ADDQ             $0x00000228, DI
+	ADDQ             $0x00000200, R8
+	ADDQ             $0x00000020, R9
 	ADDQ             $0x00000040, AX
 	ADDQ             $0x00000080, CX
 	ADDQ             $0x00000004, DX
@@ -31854,50 +32164,50 @@ plain:
 	RET
 
 large4:
-	MOVWLZX (DX), R9
+	MOVWLZX (DX), R10
 
 next4:
-	TZCNTL        R9, R10
-	MOVL          R10, R11
-	ANDL          $0x0000000c, R11
-	VMOVD         R11, X6
-	MOVL          R10, R11
-	ANDL          $0x00000003, R11
-	SHLL          $0x06, R11
-	ADDQ          DI, R11
-	VMOVDQU32     (R11), Z0
+	TZCNTL        R10, R11
+	MOVL          R11, R12
+	ANDL          $0x0000000c, R12
+	VMOVD         R12, X6
+	MOVL          R11, R12
+	ANDL          $0x00000003, R12
+	SHLL          $0x06, R12
+	ADDQ          R8, R12
+	VMOVDQU32     (R12), Z0
 	VPSRLW        X6, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
 	VPSHUFB       Z0, Z2, Z0
 	VPANDD.BCST   wordsff<>+0(SB), Z0, Z0
-	IMUL3Q        $0x00000004, R10, R10
-	ADDQ          CX, R10
-	VPDPWSSD.BCST (R10), Z0, Z4
-	BLSRL         R9, R9
+	IMUL3Q        $0x00000004, R11, R11
+	ADDQ          CX, R11
+	VPDPWSSD.BCST (R11), Z0, Z4
+	BLSRL         R10, R10
 	JNZ           next4
 	JMP           back4
 
 large5:
-	MOVWLZX 2(DX), R9
+	MOVWLZX 2(DX), R10
 
 next5:
-	TZCNTL        R9, R10
-	MOVL          R10, R11
-	ANDL          $0x0000000c, R11
-	VMOVD         R11, X6
-	MOVL          R10, R11
-	ANDL          $0x00000003, R11
-	SHLL          $0x06, R11
-	ADDQ          DI, R11
-	VMOVDQU32     256(R11), Z0
+	TZCNTL        R10, R11
+	MOVL          R11, R12
+	ANDL          $0x0000000c, R12
+	VMOVD         R12, X6
+	MOVL          R11, R12
+	ANDL          $0x00000003, R12
+	SHLL          $0x06, R12
+	ADDQ          R8, R12
+	VMOVDQU32     256(R12), Z0
 	VPSRLW        X6, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
 	VPSHUFB       Z0, Z2, Z0
 	VPANDD.BCST   wordsff<>+0(SB), Z0, Z0
-	IMUL3Q        $0x00000004, R10, R10
-	ADDQ          CX, R10
-	VPDPWSSD.BCST 64(R10), Z0, Z4
-	BLSRL         R9, R9
+	IMUL3Q        $0x00000004, R11, R11
+	ADDQ          CX, R11
+	VPDPWSSD.BCST 64(R11), Z0, Z4
+	BLSRL         R10, R10
 	JNZ           next5
 	JMP           back5
 
@@ -31913,16 +32223,17 @@ loop1:
 	MOVQ            blocks+56(FP), SI
 	VPXORD          Z1, Z1, Z1
 	VPXORD          Z2, Z2, Z2
+	MOVQ            BX, DI
 	VBROADCASTI32X4 nonlinear4<>+0(SB), Z3
-	MOVL            $0x0f0f0f0f, DI
-	VPBROADCASTD    DI, Z4
+	MOVL            $0x0f0f0f0f, R8
+	VPBROADCASTD    R8, Z4
 
 loop2:
 	VPXORD Z7, Z7, Z7
 	VPXORD Z8, Z8, Z8
 	MOVQ   $0x00000004, (SP)
-	LEAQ   (BX), DI
-	LEAQ   2048(BX), R8
+	LEAQ   (BX), R8
+	LEAQ   2048(BX), R9
 
 loop3:
 	VPXORD Z5, Z5, Z5
@@ -31931,51 +32242,51 @@ loop3:
 	JNE    large4
 
 back4:
-	VPANDD        (DI), Z4, Z0
+	VPANDD        (R8), Z4, Z0
 	VPSHUFB       Z0, Z3, Z0
-	PREFETCHT0    6624(DI)
+	PREFETCHT1    5520(DI)
 	VPDPBUSD.BCST (AX), Z0, Z5
 	VPDPBUSD.BCST 4(AX), Z0, Z6
-	VPANDD        64(DI), Z4, Z0
+	VPANDD        64(R8), Z4, Z0
 	VPSHUFB       Z0, Z3, Z0
-	PREFETCHT0    6688(DI)
+	PREFETCHT1    5584(DI)
 	VPDPBUSD.BCST 8(AX), Z0, Z5
 	VPDPBUSD.BCST 12(AX), Z0, Z6
-	VPANDD        128(DI), Z4, Z0
+	VPANDD        128(R8), Z4, Z0
 	VPSHUFB       Z0, Z3, Z0
-	PREFETCHT0    6752(DI)
+	PREFETCHT1    5648(DI)
 	VPDPBUSD.BCST 16(AX), Z0, Z5
 	VPDPBUSD.BCST 20(AX), Z0, Z6
-	VPANDD        192(DI), Z4, Z0
+	VPANDD        192(R8), Z4, Z0
 	VPSHUFB       Z0, Z3, Z0
-	PREFETCHT0    6816(DI)
+	PREFETCHT1    5712(DI)
 	VPDPBUSD.BCST 24(AX), Z0, Z5
 	VPDPBUSD.BCST 28(AX), Z0, Z6
-	VPSRLW        $0x04, (DI), Z0
+	VPSRLW        $0x04, (R8), Z0
 	VPANDD        Z4, Z0, Z0
 	VPSHUFB       Z0, Z3, Z0
-	PREFETCHT0    6880(DI)
+	PREFETCHT1    5776(DI)
 	VPDPBUSD.BCST 32(AX), Z0, Z5
 	VPDPBUSD.BCST 36(AX), Z0, Z6
-	VPSRLW        $0x04, 64(DI), Z0
+	VPSRLW        $0x04, 64(R8), Z0
 	VPANDD        Z4, Z0, Z0
 	VPSHUFB       Z0, Z3, Z0
-	PREFETCHT0    6944(DI)
+	PREFETCHT1    5840(DI)
 	VPDPBUSD.BCST 40(AX), Z0, Z5
 	VPDPBUSD.BCST 44(AX), Z0, Z6
-	VPSRLW        $0x04, 128(DI), Z0
+	VPSRLW        $0x04, 128(R8), Z0
 	VPANDD        Z4, Z0, Z0
 	VPSHUFB       Z0, Z3, Z0
-	PREFETCHT0    7008(DI)
+	PREFETCHT1    5904(DI)
 	VPDPBUSD.BCST 48(AX), Z0, Z5
 	VPDPBUSD.BCST 52(AX), Z0, Z6
-	VPSRLW        $0x04, 192(DI), Z0
+	VPSRLW        $0x04, 192(R8), Z0
 	VPANDD        Z4, Z0, Z0
 	VPSHUFB       Z0, Z3, Z0
-	PREFETCHT0    7072(DI)
+	PREFETCHT1    5968(DI)
 	VPDPBUSD.BCST 56(AX), Z0, Z5
 	VPDPBUSD.BCST 60(AX), Z0, Z6
-	VPMOVSXBW     (R8), Z0
+	VPMOVSXBW     (R9), Z0
 	VPSLLD        $0x10, Z0, Z0
 	VPSRAD        $0x10, Z0, Z0
 	VPMULLD       Z0, Z5, Z5
@@ -31988,51 +32299,52 @@ back4:
 	JNE           large5
 
 back5:
-	VPANDD           256(DI), Z4, Z0
+	VPANDD           256(R8), Z4, Z0
 	VPSHUFB          Z0, Z3, Z0
-	PREFETCHT0       6624(R8)
+	PREFETCHT1       6032(DI)
 	VPDPBUSD.BCST    64(AX), Z0, Z5
 	VPDPBUSD.BCST    68(AX), Z0, Z6
-	VPANDD           320(DI), Z4, Z0
+	VPANDD           320(R8), Z4, Z0
 	VPSHUFB          Z0, Z3, Z0
 	VPDPBUSD.BCST    72(AX), Z0, Z5
 	VPDPBUSD.BCST    76(AX), Z0, Z6
-	VPANDD           384(DI), Z4, Z0
+	VPANDD           384(R8), Z4, Z0
 	VPSHUFB          Z0, Z3, Z0
 	VPDPBUSD.BCST    80(AX), Z0, Z5
 	VPDPBUSD.BCST    84(AX), Z0, Z6
-	VPANDD           448(DI), Z4, Z0
+	VPANDD           448(R8), Z4, Z0
 	VPSHUFB          Z0, Z3, Z0
 	VPDPBUSD.BCST    88(AX), Z0, Z5
 	VPDPBUSD.BCST    92(AX), Z0, Z6
-	VPSRLW           $0x04, 256(DI), Z0
+	VPSRLW           $0x04, 256(R8), Z0
 	VPANDD           Z4, Z0, Z0
 	VPSHUFB          Z0, Z3, Z0
 	VPDPBUSD.BCST    96(AX), Z0, Z5
 	VPDPBUSD.BCST    100(AX), Z0, Z6
-	VPSRLW           $0x04, 320(DI), Z0
+	VPSRLW           $0x04, 320(R8), Z0
 	VPANDD           Z4, Z0, Z0
 	VPSHUFB          Z0, Z3, Z0
 	VPDPBUSD.BCST    104(AX), Z0, Z5
 	VPDPBUSD.BCST    108(AX), Z0, Z6
-	VPSRLW           $0x04, 384(DI), Z0
+	VPSRLW           $0x04, 384(R8), Z0
 	VPANDD           Z4, Z0, Z0
 	VPSHUFB          Z0, Z3, Z0
 	VPDPBUSD.BCST    112(AX), Z0, Z5
 	VPDPBUSD.BCST    116(AX), Z0, Z6
-	VPSRLW           $0x04, 448(DI), Z0
+	VPSRLW           $0x04, 448(R8), Z0
 	VPANDD           Z4, Z0, Z0
 	VPSHUFB          Z0, Z3, Z0
 	VPDPBUSD.BCST    120(AX), Z0, Z5
 	VPDPBUSD.BCST    124(AX), Z0, Z6
-	VPMOVSXBW        (R8), Z0
+	VPMOVSXBW        (R9), Z0
 	VPSRAD           $0x10, Z0, Z0
 	VPMULLD          Z0, Z5, Z5
 	VPADDD           Z5, Z7, Z7
 	VPMULLD          Z0, Z6, Z6
 	VPADDD           Z6, Z8, Z8
-	ADDQ             $0x00000200, DI
-	ADDQ             $0x00000020, R8
+	ADDQ             $0x00000228, DI
+	ADDQ             $0x00000200, R8
+	ADDQ             $0x00000020, R9
 	ADDQ             $0x00000080, AX
 	ADDQ             $0x00000100, CX
 	ADDQ             $0x00000004, DX
@@ -32098,52 +32410,52 @@ plain:
 	RET
 
 large4:
-	MOVWLZX (DX), R9
+	MOVWLZX (DX), R10
 
 next4:
-	TZCNTL        R9, R10
-	MOVL          R10, R11
-	ANDL          $0x0000000c, R11
-	VMOVD         R11, X9
-	MOVL          R10, R11
-	ANDL          $0x00000003, R11
-	SHLL          $0x06, R11
-	ADDQ          DI, R11
-	VMOVDQU32     (R11), Z0
+	TZCNTL        R10, R11
+	MOVL          R11, R12
+	ANDL          $0x0000000c, R12
+	VMOVD         R12, X9
+	MOVL          R11, R12
+	ANDL          $0x00000003, R12
+	SHLL          $0x06, R12
+	ADDQ          R8, R12
+	VMOVDQU32     (R12), Z0
 	VPSRLW        X9, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
 	VPSHUFB       Z0, Z3, Z0
 	VPANDD.BCST   wordsff<>+0(SB), Z0, Z0
-	IMUL3Q        $0x00000008, R10, R10
-	ADDQ          CX, R10
-	VPDPWSSD.BCST (R10), Z0, Z5
-	VPDPWSSD.BCST 4(R10), Z0, Z6
-	BLSRL         R9, R9
+	IMUL3Q        $0x00000008, R11, R11
+	ADDQ          CX, R11
+	VPDPWSSD.BCST (R11), Z0, Z5
+	VPDPWSSD.BCST 4(R11), Z0, Z6
+	BLSRL         R10, R10
 	JNZ           next4
 	JMP           back4
 
 large5:
-	MOVWLZX 2(DX), R9
+	MOVWLZX 2(DX), R10
 
 next5:
-	TZCNTL        R9, R10
-	MOVL          R10, R11
-	ANDL          $0x0000000c, R11
-	VMOVD         R11, X9
-	MOVL          R10, R11
-	ANDL          $0x00000003, R11
-	SHLL          $0x06, R11
-	ADDQ          DI, R11
-	VMOVDQU32     256(R11), Z0
+	TZCNTL        R10, R11
+	MOVL          R11, R12
+	ANDL          $0x0000000c, R12
+	VMOVD         R12, X9
+	MOVL          R11, R12
+	ANDL          $0x00000003, R12
+	SHLL          $0x06, R12
+	ADDQ          R8, R12
+	VMOVDQU32     256(R12), Z0
 	VPSRLW        X9, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
 	VPSHUFB       Z0, Z3, Z0
 	VPANDD.BCST   wordsff<>+0(SB), Z0, Z0
-	IMUL3Q        $0x00000008, R10, R10
-	ADDQ          CX, R10
-	VPDPWSSD.BCST 128(R10), Z0, Z5
-	VPDPWSSD.BCST 132(R10), Z0, Z6
-	BLSRL         R9, R9
+	IMUL3Q        $0x00000008, R11, R11
+	ADDQ          CX, R11
+	VPDPWSSD.BCST 128(R11), Z0, Z5
+	VPDPWSSD.BCST 132(R11), Z0, Z6
+	BLSRL         R10, R10
 	JNZ           next5
 	JMP           back5
 
@@ -32160,17 +32472,18 @@ loop1:
 	VPXORD          Z1, Z1, Z1
 	VPXORD          Z2, Z2, Z2
 	VPXORD          Z3, Z3, Z3
+	MOVQ            BX, DI
 	VBROADCASTI32X4 nonlinear4<>+0(SB), Z4
-	MOVL            $0x0f0f0f0f, DI
-	VPBROADCASTD    DI, Z5
+	MOVL            $0x0f0f0f0f, R8
+	VPBROADCASTD    R8, Z5
 
 loop2:
 	VPXORD Z9, Z9, Z9
 	VPXORD Z10, Z10, Z10
 	VPXORD Z11, Z11, Z11
 	MOVQ   $0x00000004, (SP)
-	LEAQ   (BX), DI
-	LEAQ   2048(BX), R8
+	LEAQ   (BX), R8
+	LEAQ   2048(BX), R9
 
 loop3:
 	VPXORD Z6, Z6, Z6
@@ -32180,59 +32493,67 @@ loop3:
 	JNE    large4
 
 back4:
-	VPANDD        (DI), Z5, Z0
+	VPANDD        (R8), Z5, Z0
 	VPSHUFB       Z0, Z4, Z0
-	PREFETCHT0    6624(DI)
+	PREFETCHT1    5520(DI)
+	PREFETCHT0    2208(DI)
 	VPDPBUSD.BCST (AX), Z0, Z6
 	VPDPBUSD.BCST 4(AX), Z0, Z7
 	VPDPBUSD.BCST 8(AX), Z0, Z8
-	VPANDD        64(DI), Z5, Z0
+	VPANDD        64(R8), Z5, Z0
 	VPSHUFB       Z0, Z4, Z0
-	PREFETCHT0    6688(DI)
+	PREFETCHT1    5584(DI)
+	PREFETCHT0    2272(DI)
 	VPDPBUSD.BCST 12(AX), Z0, Z6
 	VPDPBUSD.BCST 16(AX), Z0, Z7
 	VPDPBUSD.BCST 20(AX), Z0, Z8
-	VPANDD        128(DI), Z5, Z0
+	VPANDD        128(R8), Z5, Z0
 	VPSHUFB       Z0, Z4, Z0
-	PREFETCHT0    6752(DI)
+	PREFETCHT1    5648(DI)
+	PREFETCHT0    2336(DI)
 	VPDPBUSD.BCST 24(AX), Z0, Z6
 	VPDPBUSD.BCST 28(AX), Z0, Z7
 	VPDPBUSD.BCST 32(AX), Z0, Z8
-	VPANDD        192(DI), Z5, Z0
+	VPANDD        192(R8), Z5, Z0
 	VPSHUFB       Z0, Z4, Z0
-	PREFETCHT0    6816(DI)
+	PREFETCHT1    5712(DI)
+	PREFETCHT0    2400(DI)
 	VPDPBUSD.BCST 36(AX), Z0, Z6
 	VPDPBUSD.BCST 40(AX), Z0, Z7
 	VPDPBUSD.BCST 44(AX), Z0, Z8
-	VPSRLW        $0x04, (DI), Z0
+	VPSRLW        $0x04, (R8), Z0
 	VPANDD        Z5, Z0, Z0
 	VPSHUFB       Z0, Z4, Z0
-	PREFETCHT0    6880(DI)
+	PREFETCHT1    5776(DI)
+	PREFETCHT0    2464(DI)
 	VPDPBUSD.BCST 48(AX), Z0, Z6
 	VPDPBUSD.BCST 52(AX), Z0, Z7
 	VPDPBUSD.BCST 56(AX), Z0, Z8
-	VPSRLW        $0x04, 64(DI), Z0
+	VPSRLW        $0x04, 64(R8), Z0
 	VPANDD        Z5, Z0, Z0
 	VPSHUFB       Z0, Z4, Z0
-	PREFETCHT0    6944(DI)
+	PREFETCHT1    5840(DI)
+	PREFETCHT0    2528(DI)
 	VPDPBUSD.BCST 60(AX), Z0, Z6
 	VPDPBUSD.BCST 64(AX), Z0, Z7
 	VPDPBUSD.BCST 68(AX), Z0, Z8
-	VPSRLW        $0x04, 128(DI), Z0
+	VPSRLW        $0x04, 128(R8), Z0
 	VPANDD        Z5, Z0, Z0
 	VPSHUFB       Z0, Z4, Z0
-	PREFETCHT0    7008(DI)
+	PREFETCHT1    5904(DI)
+	PREFETCHT0    2592(DI)
 	VPDPBUSD.BCST 72(AX), Z0, Z6
 	VPDPBUSD.BCST 76(AX), Z0, Z7
 	VPDPBUSD.BCST 80(AX), Z0, Z8
-	VPSRLW        $0x04, 192(DI), Z0
+	VPSRLW        $0x04, 192(R8), Z0
 	VPANDD        Z5, Z0, Z0
 	VPSHUFB       Z0, Z4, Z0
-	PREFETCHT0    7072(DI)
+	PREFETCHT1    5968(DI)
+	PREFETCHT0    2656(DI)
 	VPDPBUSD.BCST 84(AX), Z0, Z6
 	VPDPBUSD.BCST 88(AX), Z0, Z7
 	VPDPBUSD.BCST 92(AX), Z0, Z8
-	VPMOVSXBW     (R8), Z0
+	VPMOVSXBW     (R9), Z0
 	VPSLLD        $0x10, Z0, Z0
 	VPSRAD        $0x10, Z0, Z0
 	VPMULLD       Z0, Z6, Z6
@@ -32248,52 +32569,53 @@ back4:
 	JNE           large5
 
 back5:
-	VPANDD           256(DI), Z5, Z0
+	VPANDD           256(R8), Z5, Z0
 	VPSHUFB          Z0, Z4, Z0
-	PREFETCHT0       6624(R8)
+	PREFETCHT1       6032(DI)
+	PREFETCHT0       2720(DI)
 	VPDPBUSD.BCST    96(AX), Z0, Z6
 	VPDPBUSD.BCST    100(AX), Z0, Z7
 	VPDPBUSD.BCST    104(AX), Z0, Z8
-	VPANDD           320(DI), Z5, Z0
+	VPANDD           320(R8), Z5, Z0
 	VPSHUFB          Z0, Z4, Z0
 	VPDPBUSD.BCST    108(AX), Z0, Z6
 	VPDPBUSD.BCST    112(AX), Z0, Z7
 	VPDPBUSD.BCST    116(AX), Z0, Z8
-	VPANDD           384(DI), Z5, Z0
+	VPANDD           384(R8), Z5, Z0
 	VPSHUFB          Z0, Z4, Z0
 	VPDPBUSD.BCST    120(AX), Z0, Z6
 	VPDPBUSD.BCST    124(AX), Z0, Z7
 	VPDPBUSD.BCST    128(AX), Z0, Z8
-	VPANDD           448(DI), Z5, Z0
+	VPANDD           448(R8), Z5, Z0
 	VPSHUFB          Z0, Z4, Z0
 	VPDPBUSD.BCST    132(AX), Z0, Z6
 	VPDPBUSD.BCST    136(AX), Z0, Z7
 	VPDPBUSD.BCST    140(AX), Z0, Z8
-	VPSRLW           $0x04, 256(DI), Z0
+	VPSRLW           $0x04, 256(R8), Z0
 	VPANDD           Z5, Z0, Z0
 	VPSHUFB          Z0, Z4, Z0
 	VPDPBUSD.BCST    144(AX), Z0, Z6
 	VPDPBUSD.BCST    148(AX), Z0, Z7
 	VPDPBUSD.BCST    152(AX), Z0, Z8
-	VPSRLW           $0x04, 320(DI), Z0
+	VPSRLW           $0x04, 320(R8), Z0
 	VPANDD           Z5, Z0, Z0
 	VPSHUFB          Z0, Z4, Z0
 	VPDPBUSD.BCST    156(AX), Z0, Z6
 	VPDPBUSD.BCST    160(AX), Z0, Z7
 	VPDPBUSD.BCST    164(AX), Z0, Z8
-	VPSRLW           $0x04, 384(DI), Z0
+	VPSRLW           $0x04, 384(R8), Z0
 	VPANDD           Z5, Z0, Z0
 	VPSHUFB          Z0, Z4, Z0
 	VPDPBUSD.BCST    168(AX), Z0, Z6
 	VPDPBUSD.BCST    172(AX), Z0, Z7
 	VPDPBUSD.BCST    176(AX), Z0, Z8
-	VPSRLW           $0x04, 448(DI), Z0
+	VPSRLW           $0x04, 448(R8), Z0
 	VPANDD           Z5, Z0, Z0
 	VPSHUFB          Z0, Z4, Z0
 	VPDPBUSD.BCST    180(AX), Z0, Z6
 	VPDPBUSD.BCST    184(AX), Z0, Z7
 	VPDPBUSD.BCST    188(AX), Z0, Z8
-	VPMOVSXBW        (R8), Z0
+	VPMOVSXBW        (R9), Z0
 	VPSRAD           $0x10, Z0, Z0
 	VPMULLD          Z0, Z6, Z6
 	VPADDD           Z6, Z9, Z9
@@ -32301,8 +32623,9 @@ back5:
 	VPADDD           Z7, Z10, Z10
 	VPMULLD          Z0, Z8, Z8
 	VPADDD           Z8, Z11, Z11
-	ADDQ             $0x00000200, DI
-	ADDQ             $0x00000020, R8
+	ADDQ             $0x00000228, DI
+	ADDQ             $0x00000200, R8
+	ADDQ             $0x00000020, R9
 	ADDQ             $0x000000c0, AX
 	ADDQ             $0x00000180, CX
 	ADDQ             $0x00000004, DX
@@ -32383,54 +32706,54 @@ plain:
 	RET
 
 large4:
-	MOVWLZX (DX), R9
+	MOVWLZX (DX), R10
 
 next4:
-	TZCNTL        R9, R10
-	MOVL          R10, R11
-	ANDL          $0x0000000c, R11
-	VMOVD         R11, X12
-	MOVL          R10, R11
-	ANDL          $0x00000003, R11
-	SHLL          $0x06, R11
-	ADDQ          DI, R11
-	VMOVDQU32     (R11), Z0
+	TZCNTL        R10, R11
+	MOVL          R11, R12
+	ANDL          $0x0000000c, R12
+	VMOVD         R12, X12
+	MOVL          R11, R12
+	ANDL          $0x00000003, R12
+	SHLL          $0x06, R12
+	ADDQ          R8, R12
+	VMOVDQU32     (R12), Z0
 	VPSRLW        X12, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
 	VPSHUFB       Z0, Z4, Z0
 	VPANDD.BCST   wordsff<>+0(SB), Z0, Z0
-	IMUL3Q        $0x0000000c, R10, R10
-	ADDQ          CX, R10
-	VPDPWSSD.BCST (R10), Z0, Z6
-	VPDPWSSD.BCST 4(R10), Z0, Z7
-	VPDPWSSD.BCST 8(R10), Z0, Z8
-	BLSRL         R9, R9
+	IMUL3Q        $0x0000000c, R11, R11
+	ADDQ          CX, R11
+	VPDPWSSD.BCST (R11), Z0, Z6
+	VPDPWSSD.BCST 4(R11), Z0, Z7
+	VPDPWSSD.BCST 8(R11), Z0, Z8
+	BLSRL         R10, R10
 	JNZ           next4
 	JMP           back4
 
 large5:
-	MOVWLZX 2(DX), R9
+	MOVWLZX 2(DX), R10
 
 next5:
-	TZCNTL        R9, R10
-	MOVL          R10, R11
-	ANDL          $0x0000000c, R11
-	VMOVD         R11, X12
-	MOVL          R10, R11
-	ANDL          $0x00000003, R11
-	SHLL          $0x06, R11
-	ADDQ          DI, R11
-	VMOVDQU32     256(R11), Z0
+	TZCNTL        R10, R11
+	MOVL          R11, R12
+	ANDL          $0x0000000c, R12
+	VMOVD         R12, X12
+	MOVL          R11, R12
+	ANDL          $0x00000003, R12
+	SHLL          $0x06, R12
+	ADDQ          R8, R12
+	VMOVDQU32     256(R12), Z0
 	VPSRLW        X12, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
 	VPSHUFB       Z0, Z4, Z0
 	VPANDD.BCST   wordsff<>+0(SB), Z0, Z0
-	IMUL3Q        $0x0000000c, R10, R10
-	ADDQ          CX, R10
-	VPDPWSSD.BCST 192(R10), Z0, Z6
-	VPDPWSSD.BCST 196(R10), Z0, Z7
-	VPDPWSSD.BCST 200(R10), Z0, Z8
-	BLSRL         R9, R9
+	IMUL3Q        $0x0000000c, R11, R11
+	ADDQ          CX, R11
+	VPDPWSSD.BCST 192(R11), Z0, Z6
+	VPDPWSSD.BCST 196(R11), Z0, Z7
+	VPDPWSSD.BCST 200(R11), Z0, Z8
+	BLSRL         R10, R10
 	JNZ           next5
 	JMP           back5
 
@@ -32448,9 +32771,10 @@ loop1:
 	VPXORD          Z2, Z2, Z2
 	VPXORD          Z3, Z3, Z3
 	VPXORD          Z4, Z4, Z4
+	MOVQ            BX, DI
 	VBROADCASTI32X4 nonlinear4<>+0(SB), Z5
-	MOVL            $0x0f0f0f0f, DI
-	VPBROADCASTD    DI, Z6
+	MOVL            $0x0f0f0f0f, R8
+	VPBROADCASTD    R8, Z6
 
 loop2:
 	VPXORD Z11, Z11, Z11
@@ -32458,8 +32782,8 @@ loop2:
 	VPXORD Z13, Z13, Z13
 	VPXORD Z14, Z14, Z14
 	MOVQ   $0x00000004, (SP)
-	LEAQ   (BX), DI
-	LEAQ   2048(BX), R8
+	LEAQ   (BX), R8
+	LEAQ   2048(BX), R9
 
 loop3:
 	VPXORD Z7, Z7, Z7
@@ -32470,67 +32794,75 @@ loop3:
 	JNE    large4
 
 back4:
-	VPANDD        (DI), Z6, Z0
+	VPANDD        (R8), Z6, Z0
 	VPSHUFB       Z0, Z5, Z0
-	PREFETCHT0    6624(DI)
+	PREFETCHT1    5520(DI)
+	PREFETCHT0    2208(DI)
 	VPDPBUSD.BCST (AX), Z0, Z7
 	VPDPBUSD.BCST 4(AX), Z0, Z8
 	VPDPBUSD.BCST 8(AX), Z0, Z9
 	VPDPBUSD.BCST 12(AX), Z0, Z10
-	VPANDD        64(DI), Z6, Z0
+	VPANDD        64(R8), Z6, Z0
 	VPSHUFB       Z0, Z5, Z0
-	PREFETCHT0    6688(DI)
+	PREFETCHT1    5584(DI)
+	PREFETCHT0    2272(DI)
 	VPDPBUSD.BCST 16(AX), Z0, Z7
 	VPDPBUSD.BCST 20(AX), Z0, Z8
 	VPDPBUSD.BCST 24(AX), Z0, Z9
 	VPDPBUSD.BCST 28(AX), Z0, Z10
-	VPANDD        128(DI), Z6, Z0
+	VPANDD        128(R8), Z6, Z0
 	VPSHUFB       Z0, Z5, Z0
-	PREFETCHT0    6752(DI)
+	PREFETCHT1    5648(DI)
+	PREFETCHT0    2336(DI)
 	VPDPBUSD.BCST 32(AX), Z0, Z7
 	VPDPBUSD.BCST 36(AX), Z0, Z8
 	VPDPBUSD.BCST 40(AX), Z0, Z9
 	VPDPBUSD.BCST 44(AX), Z0, Z10
-	VPANDD        192(DI), Z6, Z0
+	VPANDD        192(R8), Z6, Z0
 	VPSHUFB       Z0, Z5, Z0
-	PREFETCHT0    6816(DI)
+	PREFETCHT1    5712(DI)
+	PREFETCHT0    2400(DI)
 	VPDPBUSD.BCST 48(AX), Z0, Z7
 	VPDPBUSD.BCST 52(AX), Z0, Z8
 	VPDPBUSD.BCST 56(AX), Z0, Z9
 	VPDPBUSD.BCST 60(AX), Z0, Z10
-	VPSRLW        $0x04, (DI), Z0
+	VPSRLW        $0x04, (R8), Z0
 	VPANDD        Z6, Z0, Z0
 	VPSHUFB       Z0, Z5, Z0
-	PREFETCHT0    6880(DI)
+	PREFETCHT1    5776(DI)
+	PREFETCHT0    2464(DI)
 	VPDPBUSD.BCST 64(AX), Z0, Z7
 	VPDPBUSD.BCST 68(AX), Z0, Z8
 	VPDPBUSD.BCST 72(AX), Z0, Z9
 	VPDPBUSD.BCST 76(AX), Z0, Z10
-	VPSRLW        $0x04, 64(DI), Z0
+	VPSRLW        $0x04, 64(R8), Z0
 	VPANDD        Z6, Z0, Z0
 	VPSHUFB       Z0, Z5, Z0
-	PREFETCHT0    6944(DI)
+	PREFETCHT1    5840(DI)
+	PREFETCHT0    2528(DI)
 	VPDPBUSD.BCST 80(AX), Z0, Z7
 	VPDPBUSD.BCST 84(AX), Z0, Z8
 	VPDPBUSD.BCST 88(AX), Z0, Z9
 	VPDPBUSD.BCST 92(AX), Z0, Z10
-	VPSRLW        $0x04, 128(DI), Z0
+	VPSRLW        $0x04, 128(R8), Z0
 	VPANDD        Z6, Z0, Z0
 	VPSHUFB       Z0, Z5, Z0
-	PREFETCHT0    7008(DI)
+	PREFETCHT1    5904(DI)
+	PREFETCHT0    2592(DI)
 	VPDPBUSD.BCST 96(AX), Z0, Z7
 	VPDPBUSD.BCST 100(AX), Z0, Z8
 	VPDPBUSD.BCST 104(AX), Z0, Z9
 	VPDPBUSD.BCST 108(AX), Z0, Z10
-	VPSRLW        $0x04, 192(DI), Z0
+	VPSRLW        $0x04, 192(R8), Z0
 	VPANDD        Z6, Z0, Z0
 	VPSHUFB       Z0, Z5, Z0
-	PREFETCHT0    7072(DI)
+	PREFETCHT1    5968(DI)
+	PREFETCHT0    2656(DI)
 	VPDPBUSD.BCST 112(AX), Z0, Z7
 	VPDPBUSD.BCST 116(AX), Z0, Z8
 	VPDPBUSD.BCST 120(AX), Z0, Z9
 	VPDPBUSD.BCST 124(AX), Z0, Z10
-	VPMOVSXBW     (R8), Z0
+	VPMOVSXBW     (R9), Z0
 	VPSLLD        $0x10, Z0, Z0
 	VPSRAD        $0x10, Z0, Z0
 	VPMULLD       Z0, Z7, Z7
@@ -32549,60 +32881,61 @@ back4:
 	JNE           large5
 
 back5:
-	VPANDD           256(DI), Z6, Z0
+	VPANDD           256(R8), Z6, Z0
 	VPSHUFB          Z0, Z5, Z0
-	PREFETCHT0       6624(R8)
+	PREFETCHT1       6032(DI)
+	PREFETCHT0       2720(DI)
 	VPDPBUSD.BCST    128(AX), Z0, Z7
 	VPDPBUSD.BCST    132(AX), Z0, Z8
 	VPDPBUSD.BCST    136(AX), Z0, Z9
 	VPDPBUSD.BCST    140(AX), Z0, Z10
-	VPANDD           320(DI), Z6, Z0
+	VPANDD           320(R8), Z6, Z0
 	VPSHUFB          Z0, Z5, Z0
 	VPDPBUSD.BCST    144(AX), Z0, Z7
 	VPDPBUSD.BCST    148(AX), Z0, Z8
 	VPDPBUSD.BCST    152(AX), Z0, Z9
 	VPDPBUSD.BCST    156(AX), Z0, Z10
-	VPANDD           384(DI), Z6, Z0
+	VPANDD           384(R8), Z6, Z0
 	VPSHUFB          Z0, Z5, Z0
 	VPDPBUSD.BCST    160(AX), Z0, Z7
 	VPDPBUSD.BCST    164(AX), Z0, Z8
 	VPDPBUSD.BCST    168(AX), Z0, Z9
 	VPDPBUSD.BCST    172(AX), Z0, Z10
-	VPANDD           448(DI), Z6, Z0
+	VPANDD           448(R8), Z6, Z0
 	VPSHUFB          Z0, Z5, Z0
 	VPDPBUSD.BCST    176(AX), Z0, Z7
 	VPDPBUSD.BCST    180(AX), Z0, Z8
 	VPDPBUSD.BCST    184(AX), Z0, Z9
 	VPDPBUSD.BCST    188(AX), Z0, Z10
-	VPSRLW           $0x04, 256(DI), Z0
+	VPSRLW           $0x04, 256(R8), Z0
 	VPANDD           Z6, Z0, Z0
 	VPSHUFB          Z0, Z5, Z0
 	VPDPBUSD.BCST    192(AX), Z0, Z7
 	VPDPBUSD.BCST    196(AX), Z0, Z8
 	VPDPBUSD.BCST    200(AX), Z0, Z9
 	VPDPBUSD.BCST    204(AX), Z0, Z10
-	VPSRLW           $0x04, 320(DI), Z0
+	VPSRLW           $0x04, 320(R8), Z0
 	VPANDD           Z6, Z0, Z0
 	VPSHUFB          Z0, Z5, Z0
 	VPDPBUSD.BCST    208(AX), Z0, Z7
 	VPDPBUSD.BCST    212(AX), Z0, Z8
 	VPDPBUSD.BCST    216(AX), Z0, Z9
 	VPDPBUSD.BCST    220(AX), Z0, Z10
-	VPSRLW           $0x04, 384(DI), Z0
+	VPSRLW           $0x04, 384(R8), Z0
 	VPANDD           Z6, Z0, Z0
 	VPSHUFB          Z0, Z5, Z0
 	VPDPBUSD.BCST    224(AX), Z0, Z7
 	VPDPBUSD.BCST    228(AX), Z0, Z8
 	VPDPBUSD.BCST    232(AX), Z0, Z9
 	VPDPBUSD.BCST    236(AX), Z0, Z10
-	VPSRLW           $0x04, 448(DI), Z0
+	VPSRLW           $0x04, 448(R8), Z0
 	VPANDD           Z6, Z0, Z0
 	VPSHUFB          Z0, Z5, Z0
 	VPDPBUSD.BCST    240(AX), Z0, Z7
 	VPDPBUSD.BCST    244(AX), Z0, Z8
 	VPDPBUSD.BCST    248(AX), Z0, Z9
 	VPDPBUSD.BCST    252(AX), Z0, Z10
-	VPMOVSXBW        (R8), Z0
+	VPMOVSXBW        (R9), Z0
 	VPSRAD           $0x10, Z0, Z0
 	VPMULLD          Z0, Z7, Z7
 	VPADDD           Z7, Z11, Z11
@@ -32612,8 +32945,9 @@ back5:
 	VPADDD           Z9, Z13, Z13
 	VPMULLD          Z0, Z10, Z10
 	VPADDD           Z10, Z14, Z14
-	ADDQ             $0x00000200, DI
-	ADDQ             $0x00000020, R8
+	ADDQ             $0x00000228, DI
+	ADDQ             $0x00000200, R8
+	ADDQ             $0x00000020, R9
 	ADDQ             $0x00000100, AX
 	ADDQ             $0x00000200, CX
 	ADDQ             $0x00000004, DX
@@ -32709,56 +33043,56 @@ plain:
 	RET
 
 large4:
-	MOVWLZX (DX), R9
+	MOVWLZX (DX), R10
 
 next4:
-	TZCNTL        R9, R10
-	MOVL          R10, R11
-	ANDL          $0x0000000c, R11
-	VMOVD         R11, X15
-	MOVL          R10, R11
-	ANDL          $0x00000003, R11
-	SHLL          $0x06, R11
-	ADDQ          DI, R11
-	VMOVDQU32     (R11), Z0
+	TZCNTL        R10, R11
+	MOVL          R11, R12
+	ANDL          $0x0000000c, R12
+	VMOVD         R12, X15
+	MOVL          R11, R12
+	ANDL          $0x00000003, R12
+	SHLL          $0x06, R12
+	ADDQ          R8, R12
+	VMOVDQU32     (R12), Z0
 	VPSRLW        X15, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
 	VPSHUFB       Z0, Z5, Z0
 	VPANDD.BCST   wordsff<>+0(SB), Z0, Z0
-	IMUL3Q        $0x00000010, R10, R10
-	ADDQ          CX, R10
-	VPDPWSSD.BCST (R10), Z0, Z7
-	VPDPWSSD.BCST 4(R10), Z0, Z8
-	VPDPWSSD.BCST 8(R10), Z0, Z9
-	VPDPWSSD.BCST 12(R10), Z0, Z10
-	BLSRL         R9, R9
+	IMUL3Q        $0x00000010, R11, R11
+	ADDQ          CX, R11
+	VPDPWSSD.BCST (R11), Z0, Z7
+	VPDPWSSD.BCST 4(R11), Z0, Z8
+	VPDPWSSD.BCST 8(R11), Z0, Z9
+	VPDPWSSD.BCST 12(R11), Z0, Z10
+	BLSRL         R10, R10
 	JNZ           next4
 	JMP           back4
 
 large5:
-	MOVWLZX 2(DX), R9
+	MOVWLZX 2(DX), R10
 
 next5:
-	TZCNTL        R9, R10
-	MOVL          R10, R11
-	ANDL          $0x0000000c, R11
-	VMOVD         R11, X15
-	MOVL          R10, R11
-	ANDL          $0x00000003, R11
-	SHLL          $0x06, R11
-	ADDQ          DI, R11
-	VMOVDQU32     256(R11), Z0
+	TZCNTL        R10, R11
+	MOVL          R11, R12
+	ANDL          $0x0000000c, R12
+	VMOVD         R12, X15
+	MOVL          R11, R12
+	ANDL          $0x00000003, R12
+	SHLL          $0x06, R12
+	ADDQ          R8, R12
+	VMOVDQU32     256(R12), Z0
 	VPSRLW        X15, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
 	VPSHUFB       Z0, Z5, Z0
 	VPANDD.BCST   wordsff<>+0(SB), Z0, Z0
-	IMUL3Q        $0x00000010, R10, R10
-	ADDQ          CX, R10
-	VPDPWSSD.BCST 256(R10), Z0, Z7
-	VPDPWSSD.BCST 260(R10), Z0, Z8
-	VPDPWSSD.BCST 264(R10), Z0, Z9
-	VPDPWSSD.BCST 268(R10), Z0, Z10
-	BLSRL         R9, R9
+	IMUL3Q        $0x00000010, R11, R11
+	ADDQ          CX, R11
+	VPDPWSSD.BCST 256(R11), Z0, Z7
+	VPDPWSSD.BCST 260(R11), Z0, Z8
+	VPDPWSSD.BCST 264(R11), Z0, Z9
+	VPDPWSSD.BCST 268(R11), Z0, Z10
+	BLSRL         R10, R10
 	JNZ           next5
 	JMP           back5
 
@@ -32777,9 +33111,10 @@ loop1:
 	VPXORD          Z3, Z3, Z3
 	VPXORD          Z4, Z4, Z4
 	VPXORD          Z5, Z5, Z5
+	MOVQ            BX, DI
 	VBROADCASTI32X4 nonlinear4<>+0(SB), Z6
-	MOVL            $0x0f0f0f0f, DI
-	VPBROADCASTD    DI, Z7
+	MOVL            $0x0f0f0f0f, R8
+	VPBROADCASTD    R8, Z7
 
 loop2:
 	VPXORD Z13, Z13, Z13
@@ -32788,8 +33123,8 @@ loop2:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	MOVQ   $0x00000004, (SP)
-	LEAQ   (BX), DI
-	LEAQ   2048(BX), R8
+	LEAQ   (BX), R8
+	LEAQ   2048(BX), R9
 
 loop3:
 	VPXORD Z8, Z8, Z8
@@ -32801,75 +33136,83 @@ loop3:
 	JNE    large4
 
 back4:
-	VPANDD        (DI), Z7, Z0
+	VPANDD        (R8), Z7, Z0
 	VPSHUFB       Z0, Z6, Z0
-	PREFETCHT0    6624(DI)
+	PREFETCHT1    5520(DI)
+	PREFETCHT0    2208(DI)
 	VPDPBUSD.BCST (AX), Z0, Z8
 	VPDPBUSD.BCST 4(AX), Z0, Z9
 	VPDPBUSD.BCST 8(AX), Z0, Z10
 	VPDPBUSD.BCST 12(AX), Z0, Z11
 	VPDPBUSD.BCST 16(AX), Z0, Z12
-	VPANDD        64(DI), Z7, Z0
+	VPANDD        64(R8), Z7, Z0
 	VPSHUFB       Z0, Z6, Z0
-	PREFETCHT0    6688(DI)
+	PREFETCHT1    5584(DI)
+	PREFETCHT0    2272(DI)
 	VPDPBUSD.BCST 20(AX), Z0, Z8
 	VPDPBUSD.BCST 24(AX), Z0, Z9
 	VPDPBUSD.BCST 28(AX), Z0, Z10
 	VPDPBUSD.BCST 32(AX), Z0, Z11
 	VPDPBUSD.BCST 36(AX), Z0, Z12
-	VPANDD        128(DI), Z7, Z0
+	VPANDD        128(R8), Z7, Z0
 	VPSHUFB       Z0, Z6, Z0
-	PREFETCHT0    6752(DI)
+	PREFETCHT1    5648(DI)
+	PREFETCHT0    2336(DI)
 	VPDPBUSD.BCST 40(AX), Z0, Z8
 	VPDPBUSD.BCST 44(AX), Z0, Z9
 	VPDPBUSD.BCST 48(AX), Z0, Z10
 	VPDPBUSD.BCST 52(AX), Z0, Z11
 	VPDPBUSD.BCST 56(AX), Z0, Z12
-	VPANDD        192(DI), Z7, Z0
+	VPANDD        192(R8), Z7, Z0
 	VPSHUFB       Z0, Z6, Z0
-	PREFETCHT0    6816(DI)
+	PREFETCHT1    5712(DI)
+	PREFETCHT0    2400(DI)
 	VPDPBUSD.BCST 60(AX), Z0, Z8
 	VPDPBUSD.BCST 64(AX), Z0, Z9
 	VPDPBUSD.BCST 68(AX), Z0, Z10
 	VPDPBUSD.BCST 72(AX), Z0, Z11
 	VPDPBUSD.BCST 76(AX), Z0, Z12
-	VPSRLW        $0x04, (DI), Z0
+	VPSRLW        $0x04, (R8), Z0
 	VPANDD        Z7, Z0, Z0
 	VPSHUFB       Z0, Z6, Z0
-	PREFETCHT0    6880(DI)
+	PREFETCHT1    5776(DI)
+	PREFETCHT0    2464(DI)
 	VPDPBUSD.BCST 80(AX), Z0, Z8
 	VPDPBUSD.BCST 84(AX), Z0, Z9
 	VPDPBUSD.BCST 88(AX), Z0, Z10
 	VPDPBUSD.BCST 92(AX), Z0, Z11
 	VPDPBUSD.BCST 96(AX), Z0, Z12
-	VPSRLW        $0x04, 64(DI), Z0
+	VPSRLW        $0x04, 64(R8), Z0
 	VPANDD        Z7, Z0, Z0
 	VPSHUFB       Z0, Z6, Z0
-	PREFETCHT0    6944(DI)
+	PREFETCHT1    5840(DI)
+	PREFETCHT0    2528(DI)
 	VPDPBUSD.BCST 100(AX), Z0, Z8
 	VPDPBUSD.BCST 104(AX), Z0, Z9
 	VPDPBUSD.BCST 108(AX), Z0, Z10
 	VPDPBUSD.BCST 112(AX), Z0, Z11
 	VPDPBUSD.BCST 116(AX), Z0, Z12
-	VPSRLW        $0x04, 128(DI), Z0
+	VPSRLW        $0x04, 128(R8), Z0
 	VPANDD        Z7, Z0, Z0
 	VPSHUFB       Z0, Z6, Z0
-	PREFETCHT0    7008(DI)
+	PREFETCHT1    5904(DI)
+	PREFETCHT0    2592(DI)
 	VPDPBUSD.BCST 120(AX), Z0, Z8
 	VPDPBUSD.BCST 124(AX), Z0, Z9
 	VPDPBUSD.BCST 128(AX), Z0, Z10
 	VPDPBUSD.BCST 132(AX), Z0, Z11
 	VPDPBUSD.BCST 136(AX), Z0, Z12
-	VPSRLW        $0x04, 192(DI), Z0
+	VPSRLW        $0x04, 192(R8), Z0
 	VPANDD        Z7, Z0, Z0
 	VPSHUFB       Z0, Z6, Z0
-	PREFETCHT0    7072(DI)
+	PREFETCHT1    5968(DI)
+	PREFETCHT0    2656(DI)
 	VPDPBUSD.BCST 140(AX), Z0, Z8
 	VPDPBUSD.BCST 144(AX), Z0, Z9
 	VPDPBUSD.BCST 148(AX), Z0, Z10
 	VPDPBUSD.BCST 152(AX), Z0, Z11
 	VPDPBUSD.BCST 156(AX), Z0, Z12
-	VPMOVSXBW     (R8), Z0
+	VPMOVSXBW     (R9), Z0
 	VPSLLD        $0x10, Z0, Z0
 	VPSRAD        $0x10, Z0, Z0
 	VPMULLD       Z0, Z8, Z8
@@ -32891,36 +33234,37 @@ back4:
 	JNE           large5
 
 back5:
-	VPANDD           256(DI), Z7, Z0
+	VPANDD           256(R8), Z7, Z0
 	VPSHUFB          Z0, Z6, Z0
-	PREFETCHT0       6624(R8)
+	PREFETCHT1       6032(DI)
+	PREFETCHT0       2720(DI)
 	VPDPBUSD.BCST    160(AX), Z0, Z8
 	VPDPBUSD.BCST    164(AX), Z0, Z9
 	VPDPBUSD.BCST    168(AX), Z0, Z10
 	VPDPBUSD.BCST    172(AX), Z0, Z11
 	VPDPBUSD.BCST    176(AX), Z0, Z12
-	VPANDD           320(DI), Z7, Z0
+	VPANDD           320(R8), Z7, Z0
 	VPSHUFB          Z0, Z6, Z0
 	VPDPBUSD.BCST    180(AX), Z0, Z8
 	VPDPBUSD.BCST    184(AX), Z0, Z9
 	VPDPBUSD.BCST    188(AX), Z0, Z10
 	VPDPBUSD.BCST    192(AX), Z0, Z11
 	VPDPBUSD.BCST    196(AX), Z0, Z12
-	VPANDD           384(DI), Z7, Z0
+	VPANDD           384(R8), Z7, Z0
 	VPSHUFB          Z0, Z6, Z0
 	VPDPBUSD.BCST    200(AX), Z0, Z8
 	VPDPBUSD.BCST    204(AX), Z0, Z9
 	VPDPBUSD.BCST    208(AX), Z0, Z10
 	VPDPBUSD.BCST    212(AX), Z0, Z11
 	VPDPBUSD.BCST    216(AX), Z0, Z12
-	VPANDD           448(DI), Z7, Z0
+	VPANDD           448(R8), Z7, Z0
 	VPSHUFB          Z0, Z6, Z0
 	VPDPBUSD.BCST    220(AX), Z0, Z8
 	VPDPBUSD.BCST    224(AX), Z0, Z9
 	VPDPBUSD.BCST    228(AX), Z0, Z10
 	VPDPBUSD.BCST    232(AX), Z0, Z11
 	VPDPBUSD.BCST    236(AX), Z0, Z12
-	VPSRLW           $0x04, 256(DI), Z0
+	VPSRLW           $0x04, 256(R8), Z0
 	VPANDD           Z7, Z0, Z0
 	VPSHUFB          Z0, Z6, Z0
 	VPDPBUSD.BCST    240(AX), Z0, Z8
@@ -32928,7 +33272,7 @@ back5:
 	VPDPBUSD.BCST    248(AX), Z0, Z10
 	VPDPBUSD.BCST    252(AX), Z0, Z11
 	VPDPBUSD.BCST    256(AX), Z0, Z12
-	VPSRLW           $0x04, 320(DI), Z0
+	VPSRLW           $0x04, 320(R8), Z0
 	VPANDD           Z7, Z0, Z0
 	VPSHUFB          Z0, Z6, Z0
 	VPDPBUSD.BCST    260(AX), Z0, Z8
@@ -32936,7 +33280,7 @@ back5:
 	VPDPBUSD.BCST    268(AX), Z0, Z10
 	VPDPBUSD.BCST    272(AX), Z0, Z11
 	VPDPBUSD.BCST    276(AX), Z0, Z12
-	VPSRLW           $0x04, 384(DI), Z0
+	VPSRLW           $0x04, 384(R8), Z0
 	VPANDD           Z7, Z0, Z0
 	VPSHUFB          Z0, Z6, Z0
 	VPDPBUSD.BCST    280(AX), Z0, Z8
@@ -32944,7 +33288,7 @@ back5:
 	VPDPBUSD.BCST    288(AX), Z0, Z10
 	VPDPBUSD.BCST    292(AX), Z0, Z11
 	VPDPBUSD.BCST    296(AX), Z0, Z12
-	VPSRLW           $0x04, 448(DI), Z0
+	VPSRLW           $0x04, 448(R8), Z0
 	VPANDD           Z7, Z0, Z0
 	VPSHUFB          Z0, Z6, Z0
 	VPDPBUSD.BCST    300(AX), Z0, Z8
@@ -32952,7 +33296,7 @@ back5:
 	VPDPBUSD.BCST    308(AX), Z0, Z10
 	VPDPBUSD.BCST    312(AX), Z0, Z11
 	VPDPBUSD.BCST    316(AX), Z0, Z12
-	VPMOVSXBW        (R8), Z0
+	VPMOVSXBW        (R9), Z0
 	VPSRAD           $0x10, Z0, Z0
 	VPMULLD          Z0, Z8, Z8
 	VPADDD           Z8, Z13, Z13
@@ -32964,8 +33308,9 @@ back5:
 	VPADDD           Z11, Z16, Z16
 	VPMULLD          Z0, Z12, Z12
 	VPADDD           Z12, Z17, Z17
-	ADDQ             $0x00000200, DI
-	ADDQ             $0x00000020, R8
+	ADDQ             $0x00000228, DI
+	ADDQ             $0x00000200, R8
+	ADDQ             $0x00000020, R9
 	ADDQ             $0x00000140, AX
 	ADDQ             $0x00000280, CX
 	ADDQ             $0x00000004, DX
@@ -33076,58 +33421,58 @@ plain:
 	RET
 
 large4:
-	MOVWLZX (DX), R9
+	MOVWLZX (DX), R10
 
 next4:
-	TZCNTL        R9, R10
-	MOVL          R10, R11
-	ANDL          $0x0000000c, R11
-	VMOVD         R11, X18
-	MOVL          R10, R11
-	ANDL          $0x00000003, R11
-	SHLL          $0x06, R11
-	ADDQ          DI, R11
-	VMOVDQU32     (R11), Z0
+	TZCNTL        R10, R11
+	MOVL          R11, R12
+	ANDL          $0x0000000c, R12
+	VMOVD         R12, X18
+	MOVL          R11, R12
+	ANDL          $0x00000003, R12
+	SHLL          $0x06, R12
+	ADDQ          R8, R12
+	VMOVDQU32     (R12), Z0
 	VPSRLW        X18, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
 	VPSHUFB       Z0, Z6, Z0
 	VPANDD.BCST   wordsff<>+0(SB), Z0, Z0
-	IMUL3Q        $0x00000014, R10, R10
-	ADDQ          CX, R10
-	VPDPWSSD.BCST (R10), Z0, Z8
-	VPDPWSSD.BCST 4(R10), Z0, Z9
-	VPDPWSSD.BCST 8(R10), Z0, Z10
-	VPDPWSSD.BCST 12(R10), Z0, Z11
-	VPDPWSSD.BCST 16(R10), Z0, Z12
-	BLSRL         R9, R9
+	IMUL3Q        $0x00000014, R11, R11
+	ADDQ          CX, R11
+	VPDPWSSD.BCST (R11), Z0, Z8
+	VPDPWSSD.BCST 4(R11), Z0, Z9
+	VPDPWSSD.BCST 8(R11), Z0, Z10
+	VPDPWSSD.BCST 12(R11), Z0, Z11
+	VPDPWSSD.BCST 16(R11), Z0, Z12
+	BLSRL         R10, R10
 	JNZ           next4
 	JMP           back4
 
 large5:
-	MOVWLZX 2(DX), R9
+	MOVWLZX 2(DX), R10
 
 next5:
-	TZCNTL        R9, R10
-	MOVL          R10, R11
-	ANDL          $0x0000000c, R11
-	VMOVD         R11, X18
-	MOVL          R10, R11
-	ANDL          $0x00000003, R11
-	SHLL          $0x06, R11
-	ADDQ          DI, R11
-	VMOVDQU32     256(R11), Z0
+	TZCNTL        R10, R11
+	MOVL          R11, R12
+	ANDL          $0x0000000c, R12
+	VMOVD         R12, X18
+	MOVL          R11, R12
+	ANDL          $0x00000003, R12
+	SHLL          $0x06, R12
+	ADDQ          R8, R12
+	VMOVDQU32     256(R12), Z0
 	VPSRLW        X18, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
 	VPSHUFB       Z0, Z6, Z0
 	VPANDD.BCST   wordsff<>+0(SB), Z0, Z0
-	IMUL3Q        $0x00000014, R10, R10
-	ADDQ          CX, R10
-	VPDPWSSD.BCST 320(R10), Z0, Z8
-	VPDPWSSD.BCST 324(R10), Z0, Z9
-	VPDPWSSD.BCST 328(R10), Z0, Z10
-	VPDPWSSD.BCST 332(R10), Z0, Z11
-	VPDPWSSD.BCST 336(R10), Z0, Z12
-	BLSRL         R9, R9
+	IMUL3Q        $0x00000014, R11, R11
+	ADDQ          CX, R11
+	VPDPWSSD.BCST 320(R11), Z0, Z8
+	VPDPWSSD.BCST 324(R11), Z0, Z9
+	VPDPWSSD.BCST 328(R11), Z0, Z10
+	VPDPWSSD.BCST 332(R11), Z0, Z11
+	VPDPWSSD.BCST 336(R11), Z0, Z12
+	BLSRL         R10, R10
 	JNZ           next5
 	JMP           back5
 
@@ -33147,9 +33492,10 @@ loop1:
 	VPXORD          Z4, Z4, Z4
 	VPXORD          Z5, Z5, Z5
 	VPXORD          Z6, Z6, Z6
+	MOVQ            BX, DI
 	VBROADCASTI32X4 nonlinear4<>+0(SB), Z7
-	MOVL            $0x0f0f0f0f, DI
-	VPBROADCASTD    DI, Z8
+	MOVL            $0x0f0f0f0f, R8
+	VPBROADCASTD    R8, Z8
 
 loop2:
 	VPXORD Z15, Z15, Z15
@@ -33159,8 +33505,8 @@ loop2:
 	VPXORD Z19, Z19, Z19
 	VPXORD Z20, Z20, Z20
 	MOVQ   $0x00000004, (SP)
-	LEAQ   (BX), DI
-	LEAQ   2048(BX), R8
+	LEAQ   (BX), R8
+	LEAQ   2048(BX), R9
 
 loop3:
 	VPXORD Z9, Z9, Z9
@@ -33173,83 +33519,91 @@ loop3:
 	JNE    large4
 
 back4:
-	VPANDD        (DI), Z8, Z0
+	VPANDD        (R8), Z8, Z0
 	VPSHUFB       Z0, Z7, Z0
-	PREFETCHT0    6624(DI)
+	PREFETCHT1    5520(DI)
+	PREFETCHT0    2208(DI)
 	VPDPBUSD.BCST (AX), Z0, Z9
 	VPDPBUSD.BCST 4(AX), Z0, Z10
 	VPDPBUSD.BCST 8(AX), Z0, Z11
 	VPDPBUSD.BCST 12(AX), Z0, Z12
 	VPDPBUSD.BCST 16(AX), Z0, Z13
 	VPDPBUSD.BCST 20(AX), Z0, Z14
-	VPANDD        64(DI), Z8, Z0
+	VPANDD        64(R8), Z8, Z0
 	VPSHUFB       Z0, Z7, Z0
-	PREFETCHT0    6688(DI)
+	PREFETCHT1    5584(DI)
+	PREFETCHT0    2272(DI)
 	VPDPBUSD.BCST 24(AX), Z0, Z9
 	VPDPBUSD.BCST 28(AX), Z0, Z10
 	VPDPBUSD.BCST 32(AX), Z0, Z11
 	VPDPBUSD.BCST 36(AX), Z0, Z12
 	VPDPBUSD.BCST 40(AX), Z0, Z13
 	VPDPBUSD.BCST 44(AX), Z0, Z14
-	VPANDD        128(DI), Z8, Z0
+	VPANDD        128(R8), Z8, Z0
 	VPSHUFB       Z0, Z7, Z0
-	PREFETCHT0    6752(DI)
+	PREFETCHT1    5648(DI)
+	PREFETCHT0    2336(DI)
 	VPDPBUSD.BCST 48(AX), Z0, Z9
 	VPDPBUSD.BCST 52(AX), Z0, Z10
 	VPDPBUSD.BCST 56(AX), Z0, Z11
 	VPDPBUSD.BCST 60(AX), Z0, Z12
 	VPDPBUSD.BCST 64(AX), Z0, Z13
 	VPDPBUSD.BCST 68(AX), Z0, Z14
-	VPANDD        192(DI), Z8, Z0
+	VPANDD        192(R8), Z8, Z0
 	VPSHUFB       Z0, Z7, Z0
-	PREFETCHT0    6816(DI)
+	PREFETCHT1    5712(DI)
+	PREFETCHT0    2400(DI)
 	VPDPBUSD.BCST 72(AX), Z0, Z9
 	VPDPBUSD.BCST 76(AX), Z0, Z10
 	VPDPBUSD.BCST 80(AX), Z0, Z11
 	VPDPBUSD.BCST 84(AX), Z0, Z12
 	VPDPBUSD.BCST 88(AX), Z0, Z13
 	VPDPBUSD.BCST 92(AX), Z0, Z14
-	VPSRLW        $0x04, (DI), Z0
+	VPSRLW        $0x04, (R8), Z0
 	VPANDD        Z8, Z0, Z0
 	VPSHUFB       Z0, Z7, Z0
-	PREFETCHT0    6880(DI)
+	PREFETCHT1    5776(DI)
+	PREFETCHT0    2464(DI)
 	VPDPBUSD.BCST 96(AX), Z0, Z9
 	VPDPBUSD.BCST 100(AX), Z0, Z10
 	VPDPBUSD.BCST 104(AX), Z0, Z11
 	VPDPBUSD.BCST 108(AX), Z0, Z12
 	VPDPBUSD.BCST 112(AX), Z0, Z13
 	VPDPBUSD.BCST 116(AX), Z0, Z14
-	VPSRLW        $0x04, 64(DI), Z0
+	VPSRLW        $0x04, 64(R8), Z0
 	VPANDD        Z8, Z0, Z0
 	VPSHUFB       Z0, Z7, Z0
-	PREFETCHT0    6944(DI)
+	PREFETCHT1    5840(DI)
+	PREFETCHT0    2528(DI)
 	VPDPBUSD.BCST 120(AX), Z0, Z9
 	VPDPBUSD.BCST 124(AX), Z0, Z10
 	VPDPBUSD.BCST 128(AX), Z0, Z11
 	VPDPBUSD.BCST 132(AX), Z0, Z12
 	VPDPBUSD.BCST 136(AX), Z0, Z13
 	VPDPBUSD.BCST 140(AX), Z0, Z14
-	VPSRLW        $0x04, 128(DI), Z0
+	VPSRLW        $0x04, 128(R8), Z0
 	VPANDD        Z8, Z0, Z0
 	VPSHUFB       Z0, Z7, Z0
-	PREFETCHT0    7008(DI)
+	PREFETCHT1    5904(DI)
+	PREFETCHT0    2592(DI)
 	VPDPBUSD.BCST 144(AX), Z0, Z9
 	VPDPBUSD.BCST 148(AX), Z0, Z10
 	VPDPBUSD.BCST 152(AX), Z0, Z11
 	VPDPBUSD.BCST 156(AX), Z0, Z12
 	VPDPBUSD.BCST 160(AX), Z0, Z13
 	VPDPBUSD.BCST 164(AX), Z0, Z14
-	VPSRLW        $0x04, 192(DI), Z0
+	VPSRLW        $0x04, 192(R8), Z0
 	VPANDD        Z8, Z0, Z0
 	VPSHUFB       Z0, Z7, Z0
-	PREFETCHT0    7072(DI)
+	PREFETCHT1    5968(DI)
+	PREFETCHT0    2656(DI)
 	VPDPBUSD.BCST 168(AX), Z0, Z9
 	VPDPBUSD.BCST 172(AX), Z0, Z10
 	VPDPBUSD.BCST 176(AX), Z0, Z11
 	VPDPBUSD.BCST 180(AX), Z0, Z12
 	VPDPBUSD.BCST 184(AX), Z0, Z13
 	VPDPBUSD.BCST 188(AX), Z0, Z14
-	VPMOVSXBW     (R8), Z0
+	VPMOVSXBW     (R9), Z0
 	VPSLLD        $0x10, Z0, Z0
 	VPSRAD        $0x10, Z0, Z0
 	VPMULLD       Z0, Z9, Z9
@@ -33274,16 +33628,17 @@ back4:
 	JNE           large5
 
 back5:
-	VPANDD           256(DI), Z8, Z0
+	VPANDD           256(R8), Z8, Z0
 	VPSHUFB          Z0, Z7, Z0
-	PREFETCHT0       6624(R8)
+	PREFETCHT1       6032(DI)
+	PREFETCHT0       2720(DI)
 	VPDPBUSD.BCST    192(AX), Z0, Z9
 	VPDPBUSD.BCST    196(AX), Z0, Z10
 	VPDPBUSD.BCST    200(AX), Z0, Z11
 	VPDPBUSD.BCST    204(AX), Z0, Z12
 	VPDPBUSD.BCST    208(AX), Z0, Z13
 	VPDPBUSD.BCST    212(AX), Z0, Z14
-	VPANDD           320(DI), Z8, Z0
+	VPANDD           320(R8), Z8, Z0
 	VPSHUFB          Z0, Z7, Z0
 	VPDPBUSD.BCST    216(AX), Z0, Z9
 	VPDPBUSD.BCST    220(AX), Z0, Z10
@@ -33291,7 +33646,7 @@ back5:
 	VPDPBUSD.BCST    228(AX), Z0, Z12
 	VPDPBUSD.BCST    232(AX), Z0, Z13
 	VPDPBUSD.BCST    236(AX), Z0, Z14
-	VPANDD           384(DI), Z8, Z0
+	VPANDD           384(R8), Z8, Z0
 	VPSHUFB          Z0, Z7, Z0
 	VPDPBUSD.BCST    240(AX), Z0, Z9
 	VPDPBUSD.BCST    244(AX), Z0, Z10
@@ -33299,7 +33654,7 @@ back5:
 	VPDPBUSD.BCST    252(AX), Z0, Z12
 	VPDPBUSD.BCST    256(AX), Z0, Z13
 	VPDPBUSD.BCST    260(AX), Z0, Z14
-	VPANDD           448(DI), Z8, Z0
+	VPANDD           448(R8), Z8, Z0
 	VPSHUFB          Z0, Z7, Z0
 	VPDPBUSD.BCST    264(AX), Z0, Z9
 	VPDPBUSD.BCST    268(AX), Z0, Z10
@@ -33307,7 +33662,7 @@ back5:
 	VPDPBUSD.BCST    276(AX), Z0, Z12
 	VPDPBUSD.BCST    280(AX), Z0, Z13
 	VPDPBUSD.BCST    284(AX), Z0, Z14
-	VPSRLW           $0x04, 256(DI), Z0
+	VPSRLW           $0x04, 256(R8), Z0
 	VPANDD           Z8, Z0, Z0
 	VPSHUFB          Z0, Z7, Z0
 	VPDPBUSD.BCST    288(AX), Z0, Z9
@@ -33316,7 +33671,7 @@ back5:
 	VPDPBUSD.BCST    300(AX), Z0, Z12
 	VPDPBUSD.BCST    304(AX), Z0, Z13
 	VPDPBUSD.BCST    308(AX), Z0, Z14
-	VPSRLW           $0x04, 320(DI), Z0
+	VPSRLW           $0x04, 320(R8), Z0
 	VPANDD           Z8, Z0, Z0
 	VPSHUFB          Z0, Z7, Z0
 	VPDPBUSD.BCST    312(AX), Z0, Z9
@@ -33325,7 +33680,7 @@ back5:
 	VPDPBUSD.BCST    324(AX), Z0, Z12
 	VPDPBUSD.BCST    328(AX), Z0, Z13
 	VPDPBUSD.BCST    332(AX), Z0, Z14
-	VPSRLW           $0x04, 384(DI), Z0
+	VPSRLW           $0x04, 384(R8), Z0
 	VPANDD           Z8, Z0, Z0
 	VPSHUFB          Z0, Z7, Z0
 	VPDPBUSD.BCST    336(AX), Z0, Z9
@@ -33334,7 +33689,7 @@ back5:
 	VPDPBUSD.BCST    348(AX), Z0, Z12
 	VPDPBUSD.BCST    352(AX), Z0, Z13
 	VPDPBUSD.BCST    356(AX), Z0, Z14
-	VPSRLW           $0x04, 448(DI), Z0
+	VPSRLW           $0x04, 448(R8), Z0
 	VPANDD           Z8, Z0, Z0
 	VPSHUFB          Z0, Z7, Z0
 	VPDPBUSD.BCST    360(AX), Z0, Z9
@@ -33343,7 +33698,7 @@ back5:
 	VPDPBUSD.BCST    372(AX), Z0, Z12
 	VPDPBUSD.BCST    376(AX), Z0, Z13
 	VPDPBUSD.BCST    380(AX), Z0, Z14
-	VPMOVSXBW        (R8), Z0
+	VPMOVSXBW        (R9), Z0
 	VPSRAD           $0x10, Z0, Z0
 	VPMULLD          Z0, Z9, Z9
 	VPADDD           Z9, Z15, Z15
@@ -33357,8 +33712,9 @@ back5:
 	VPADDD           Z13, Z19, Z19
 	VPMULLD          Z0, Z14, Z14
 	VPADDD           Z14, Z20, Z20
-	ADDQ             $0x00000200, DI
-	ADDQ             $0x00000020, R8
+	ADDQ             $0x00000228, DI
+	ADDQ             $0x00000200, R8
+	ADDQ             $0x00000020, R9
 	ADDQ             $0x00000180, AX
 	ADDQ             $0x00000300, CX
 	ADDQ             $0x00000004, DX
@@ -33484,60 +33840,60 @@ plain:
 	RET
 
 large4:
-	MOVWLZX (DX), R9
+	MOVWLZX (DX), R10
 
 next4:
-	TZCNTL        R9, R10
-	MOVL          R10, R11
-	ANDL          $0x0000000c, R11
-	VMOVD         R11, X21
-	MOVL          R10, R11
-	ANDL          $0x00000003, R11
-	SHLL          $0x06, R11
-	ADDQ          DI, R11
-	VMOVDQU32     (R11), Z0
+	TZCNTL        R10, R11
+	MOVL          R11, R12
+	ANDL          $0x0000000c, R12
+	VMOVD         R12, X21
+	MOVL          R11, R12
+	ANDL          $0x00000003, R12
+	SHLL          $0x06, R12
+	ADDQ          R8, R12
+	VMOVDQU32     (R12), Z0
 	VPSRLW        X21, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
 	VPSHUFB       Z0, Z7, Z0
 	VPANDD.BCST   wordsff<>+0(SB), Z0, Z0
-	IMUL3Q        $0x00000018, R10, R10
-	ADDQ          CX, R10
-	VPDPWSSD.BCST (R10), Z0, Z9
-	VPDPWSSD.BCST 4(R10), Z0, Z10
-	VPDPWSSD.BCST 8(R10), Z0, Z11
-	VPDPWSSD.BCST 12(R10), Z0, Z12
-	VPDPWSSD.BCST 16(R10), Z0, Z13
-	VPDPWSSD.BCST 20(R10), Z0, Z14
-	BLSRL         R9, R9
+	IMUL3Q        $0x00000018, R11, R11
+	ADDQ          CX, R11
+	VPDPWSSD.BCST (R11), Z0, Z9
+	VPDPWSSD.BCST 4(R11), Z0, Z10
+	VPDPWSSD.BCST 8(R11), Z0, Z11
+	VPDPWSSD.BCST 12(R11), Z0, Z12
+	VPDPWSSD.BCST 16(R11), Z0, Z13
+	VPDPWSSD.BCST 20(R11), Z0, Z14
+	BLSRL         R10, R10
 	JNZ           next4
 	JMP           back4
 
 large5:
-	MOVWLZX 2(DX), R9
+	MOVWLZX 2(DX), R10
 
 next5:
-	TZCNTL        R9, R10
-	MOVL          R10, R11
-	ANDL          $0x0000000c, R11
-	VMOVD         R11, X21
-	MOVL          R10, R11
-	ANDL          $0x00000003, R11
-	SHLL          $0x06, R11
-	ADDQ          DI, R11
-	VMOVDQU32     256(R11), Z0
+	TZCNTL        R10, R11
+	MOVL          R11, R12
+	ANDL          $0x0000000c, R12
+	VMOVD         R12, X21
+	MOVL          R11, R12
+	ANDL          $0x00000003, R12
+	SHLL          $0x06, R12
+	ADDQ          R8, R12
+	VMOVDQU32     256(R12), Z0
 	VPSRLW        X21, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
 	VPSHUFB       Z0, Z7, Z0
 	VPANDD.BCST   wordsff<>+0(SB), Z0, Z0
-	IMUL3Q        $0x00000018, R10, R10
-	ADDQ          CX, R10
-	VPDPWSSD.BCST 384(R10), Z0, Z9
-	VPDPWSSD.BCST 388(R10), Z0, Z10
-	VPDPWSSD.BCST 392(R10), Z0, Z11
-	VPDPWSSD.BCST 396(R10), Z0, Z12
-	VPDPWSSD.BCST 400(R10), Z0, Z13
-	VPDPWSSD.BCST 404(R10), Z0, Z14
-	BLSRL         R9, R9
+	IMUL3Q        $0x00000018, R11, R11
+	ADDQ          CX, R11
+	VPDPWSSD.BCST 384(R11), Z0, Z9
+	VPDPWSSD.BCST 388(R11), Z0, Z10
+	VPDPWSSD.BCST 392(R11), Z0, Z11
+	VPDPWSSD.BCST 396(R11), Z0, Z12
+	VPDPWSSD.BCST 400(R11), Z0, Z13
+	VPDPWSSD.BCST 404(R11), Z0, Z14
+	BLSRL         R10, R10
 	JNZ           next5
 	JMP           back5
 
@@ -33558,9 +33914,10 @@ loop1:
 	VPXORD          Z5, Z5, Z5
 	VPXORD          Z6, Z6, Z6
 	VPXORD          Z7, Z7, Z7
+	MOVQ            BX, DI
 	VBROADCASTI32X4 nonlinear4<>+0(SB), Z8
-	MOVL            $0x0f0f0f0f, DI
-	VPBROADCASTD    DI, Z9
+	MOVL            $0x0f0f0f0f, R8
+	VPBROADCASTD    R8, Z9
 
 loop2:
 	VPXORD Z17, Z17, Z17
@@ -33571,8 +33928,8 @@ loop2:
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
 	MOVQ   $0x00000004, (SP)
-	LEAQ   (BX), DI
-	LEAQ   2048(BX), R8
+	LEAQ   (BX), R8
+	LEAQ   2048(BX), R9
 
 loop3:
 	VPXORD Z10, Z10, Z10
@@ -33586,9 +33943,10 @@ loop3:
 	JNE    large4
 
 back4:
-	VPANDD        (DI), Z9, Z0
+	VPANDD        (R8), Z9, Z0
 	VPSHUFB       Z0, Z8, Z0
-	PREFETCHT0    6624(DI)
+	PREFETCHT1    5520(DI)
+	PREFETCHT0    2208(DI)
 	VPDPBUSD.BCST (AX), Z0, Z10
 	VPDPBUSD.BCST 4(AX), Z0, Z11
 	VPDPBUSD.BCST 8(AX), Z0, Z12
@@ -33596,9 +33954,10 @@ back4:
 	VPDPBUSD.BCST 16(AX), Z0, Z14
 	VPDPBUSD.BCST 20(AX), Z0, Z15
 	VPDPBUSD.BCST 24(AX), Z0, Z16
-	VPANDD        64(DI), Z9, Z0
+	VPANDD        64(R8), Z9, Z0
 	VPSHUFB       Z0, Z8, Z0
-	PREFETCHT0    6688(DI)
+	PREFETCHT1    5584(DI)
+	PREFETCHT0    2272(DI)
 	VPDPBUSD.BCST 28(AX), Z0, Z10
 	VPDPBUSD.BCST 32(AX), Z0, Z11
 	VPDPBUSD.BCST 36(AX), Z0, Z12
@@ -33606,9 +33965,10 @@ back4:
 	VPDPBUSD.BCST 44(AX), Z0, Z14
 	VPDPBUSD.BCST 48(AX), Z0, Z15
 	VPDPBUSD.BCST 52(AX), Z0, Z16
-	VPANDD        128(DI), Z9, Z0
+	VPANDD        128(R8), Z9, Z0
 	VPSHUFB       Z0, Z8, Z0
-	PREFETCHT0    6752(DI)
+	PREFETCHT1    5648(DI)
+	PREFETCHT0    2336(DI)
 	VPDPBUSD.BCST 56(AX), Z0, Z10
 	VPDPBUSD.BCST 60(AX), Z0, Z11
 	VPDPBUSD.BCST 64(AX), Z0, Z12
@@ -33616,9 +33976,10 @@ back4:
 	VPDPBUSD.BCST 72(AX), Z0, Z14
 	VPDPBUSD.BCST 76(AX), Z0, Z15
 	VPDPBUSD.BCST 80(AX), Z0, Z16
-	VPANDD        192(DI), Z9, Z0
+	VPANDD        192(R8), Z9, Z0
 	VPSHUFB       Z0, Z8, Z0
-	PREFETCHT0    6816(DI)
+	PREFETCHT1    5712(DI)
+	PREFETCHT0    2400(DI)
 	VPDPBUSD.BCST 84(AX), Z0, Z10
 	VPDPBUSD.BCST 88(AX), Z0, Z11
 	VPDPBUSD.BCST 92(AX), Z0, Z12
@@ -33626,10 +33987,11 @@ back4:
 	VPDPBUSD.BCST 100(AX), Z0, Z14
 	VPDPBUSD.BCST 104(AX), Z0, Z15
 	VPDPBUSD.BCST 108(AX), Z0, Z16
-	VPSRLW        $0x04, (DI), Z0
+	VPSRLW        $0x04, (R8), Z0
 	VPANDD        Z9, Z0, Z0
 	VPSHUFB       Z0, Z8, Z0
-	PREFETCHT0    6880(DI)
+	PREFETCHT1    5776(DI)
+	PREFETCHT0    2464(DI)
 	VPDPBUSD.BCST 112(AX), Z0, Z10
 	VPDPBUSD.BCST 116(AX), Z0, Z11
 	VPDPBUSD.BCST 120(AX), Z0, Z12
@@ -33637,10 +33999,11 @@ back4:
 	VPDPBUSD.BCST 128(AX), Z0, Z14
 	VPDPBUSD.BCST 132(AX), Z0, Z15
 	VPDPBUSD.BCST 136(AX), Z0, Z16
-	VPSRLW        $0x04, 64(DI), Z0
+	VPSRLW        $0x04, 64(R8), Z0
 	VPANDD        Z9, Z0, Z0
 	VPSHUFB       Z0, Z8, Z0
-	PREFETCHT0    6944(DI)
+	PREFETCHT1    5840(DI)
+	PREFETCHT0    2528(DI)
 	VPDPBUSD.BCST 140(AX), Z0, Z10
 	VPDPBUSD.BCST 144(AX), Z0, Z11
 	VPDPBUSD.BCST 148(AX), Z0, Z12
@@ -33648,10 +34011,11 @@ back4:
 	VPDPBUSD.BCST 156(AX), Z0, Z14
 	VPDPBUSD.BCST 160(AX), Z0, Z15
 	VPDPBUSD.BCST 164(AX), Z0, Z16
-	VPSRLW        $0x04, 128(DI), Z0
+	VPSRLW        $0x04, 128(R8), Z0
 	VPANDD        Z9, Z0, Z0
 	VPSHUFB       Z0, Z8, Z0
-	PREFETCHT0    7008(DI)
+	PREFETCHT1    5904(DI)
+	PREFETCHT0    2592(DI)
 	VPDPBUSD.BCST 168(AX), Z0, Z10
 	VPDPBUSD.BCST 172(AX), Z0, Z11
 	VPDPBUSD.BCST 176(AX), Z0, Z12
@@ -33659,10 +34023,11 @@ back4:
 	VPDPBUSD.BCST 184(AX), Z0, Z14
 	VPDPBUSD.BCST 188(AX), Z0, Z15
 	VPDPBUSD.BCST 192(AX), Z0, Z16
-	VPSRLW        $0x04, 192(DI), Z0
+	VPSRLW        $0x04, 192(R8), Z0
 	VPANDD        Z9, Z0, Z0
 	VPSHUFB       Z0, Z8, Z0
-	PREFETCHT0    7072(DI)
+	PREFETCHT1    5968(DI)
+	PREFETCHT0    2656(DI)
 	VPDPBUSD.BCST 196(AX), Z0, Z10
 	VPDPBUSD.BCST 200(AX), Z0, Z11
 	VPDPBUSD.BCST 204(AX), Z0, Z12
@@ -33670,7 +34035,7 @@ back4:
 	VPDPBUSD.BCST 212(AX), Z0, Z14
 	VPDPBUSD.BCST 216(AX), Z0, Z15
 	VPDPBUSD.BCST 220(AX), Z0, Z16
-	VPMOVSXBW     (R8), Z0
+	VPMOVSXBW     (R9), Z0
 	VPSLLD        $0x10, Z0, Z0
 	VPSRAD        $0x10, Z0, Z0
 	VPMULLD       Z0, Z10, Z10
@@ -33698,9 +34063,10 @@ back4:
 	JNE           large5
 
 back5:
-	VPANDD           256(DI), Z9, Z0
+	VPANDD           256(R8), Z9, Z0
 	VPSHUFB          Z0, Z8, Z0
-	PREFETCHT0       6624(R8)
+	PREFETCHT1       6032(DI)
+	PREFETCHT0       2720(DI)
 	VPDPBUSD.BCST    224(AX), Z0, Z10
 	VPDPBUSD.BCST    228(AX), Z0, Z11
 	VPDPBUSD.BCST    232(AX), Z0, Z12
@@ -33708,7 +34074,7 @@ back5:
 	VPDPBUSD.BCST    240(AX), Z0, Z14
 	VPDPBUSD.BCST    244(AX), Z0, Z15
 	VPDPBUSD.BCST    248(AX), Z0, Z16
-	VPANDD           320(DI), Z9, Z0
+	VPANDD           320(R8), Z9, Z0
 	VPSHUFB          Z0, Z8, Z0
 	VPDPBUSD.BCST    252(AX), Z0, Z10
 	VPDPBUSD.BCST    256(AX), Z0, Z11
@@ -33717,7 +34083,7 @@ back5:
 	VPDPBUSD.BCST    268(AX), Z0, Z14
 	VPDPBUSD.BCST    272(AX), Z0, Z15
 	VPDPBUSD.BCST    276(AX), Z0, Z16
-	VPANDD           384(DI), Z9, Z0
+	VPANDD           384(R8), Z9, Z0
 	VPSHUFB          Z0, Z8, Z0
 	VPDPBUSD.BCST    280(AX), Z0, Z10
 	VPDPBUSD.BCST    284(AX), Z0, Z11
@@ -33726,7 +34092,7 @@ back5:
 	VPDPBUSD.BCST    296(AX), Z0, Z14
 	VPDPBUSD.BCST    300(AX), Z0, Z15
 	VPDPBUSD.BCST    304(AX), Z0, Z16
-	VPANDD           448(DI), Z9, Z0
+	VPANDD           448(R8), Z9, Z0
 	VPSHUFB          Z0, Z8, Z0
 	VPDPBUSD.BCST    308(AX), Z0, Z10
 	VPDPBUSD.BCST    312(AX), Z0, Z11
@@ -33735,7 +34101,7 @@ back5:
 	VPDPBUSD.BCST    324(AX), Z0, Z14
 	VPDPBUSD.BCST    328(AX), Z0, Z15
 	VPDPBUSD.BCST    332(AX), Z0, Z16
-	VPSRLW           $0x04, 256(DI), Z0
+	VPSRLW           $0x04, 256(R8), Z0
 	VPANDD           Z9, Z0, Z0
 	VPSHUFB          Z0, Z8, Z0
 	VPDPBUSD.BCST    336(AX), Z0, Z10
@@ -33745,7 +34111,7 @@ back5:
 	VPDPBUSD.BCST    352(AX), Z0, Z14
 	VPDPBUSD.BCST    356(AX), Z0, Z15
 	VPDPBUSD.BCST    360(AX), Z0, Z16
-	VPSRLW           $0x04, 320(DI), Z0
+	VPSRLW           $0x04, 320(R8), Z0
 	VPANDD           Z9, Z0, Z0
 	VPSHUFB          Z0, Z8, Z0
 	VPDPBUSD.BCST    364(AX), Z0, Z10
@@ -33755,7 +34121,7 @@ back5:
 	VPDPBUSD.BCST    380(AX), Z0, Z14
 	VPDPBUSD.BCST    384(AX), Z0, Z15
 	VPDPBUSD.BCST    388(AX), Z0, Z16
-	VPSRLW           $0x04, 384(DI), Z0
+	VPSRLW           $0x04, 384(R8), Z0
 	VPANDD           Z9, Z0, Z0
 	VPSHUFB          Z0, Z8, Z0
 	VPDPBUSD.BCST    392(AX), Z0, Z10
@@ -33765,7 +34131,7 @@ back5:
 	VPDPBUSD.BCST    408(AX), Z0, Z14
 	VPDPBUSD.BCST    412(AX), Z0, Z15
 	VPDPBUSD.BCST    416(AX), Z0, Z16
-	VPSRLW           $0x04, 448(DI), Z0
+	VPSRLW           $0x04, 448(R8), Z0
 	VPANDD           Z9, Z0, Z0
 	VPSHUFB          Z0, Z8, Z0
 	VPDPBUSD.BCST    420(AX), Z0, Z10
@@ -33775,7 +34141,7 @@ back5:
 	VPDPBUSD.BCST    436(AX), Z0, Z14
 	VPDPBUSD.BCST    440(AX), Z0, Z15
 	VPDPBUSD.BCST    444(AX), Z0, Z16
-	VPMOVSXBW        (R8), Z0
+	VPMOVSXBW        (R9), Z0
 	VPSRAD           $0x10, Z0, Z0
 	VPMULLD          Z0, Z10, Z10
 	VPADDD           Z10, Z17, Z17
@@ -33791,8 +34157,9 @@ back5:
 	VPADDD           Z15, Z22, Z22
 	VPMULLD          Z0, Z16, Z16
 	VPADDD           Z16, Z23, Z23
-	ADDQ             $0x00000200, DI
-	ADDQ             $0x00000020, R8
+	ADDQ             $0x00000228, DI
+	ADDQ             $0x00000200, R8
+	ADDQ             $0x00000020, R9
 	ADDQ             $0x000001c0, AX
 	ADDQ             $0x00000380, CX
 	ADDQ             $0x00000004, DX
@@ -33933,62 +34300,62 @@ plain:
 	RET
 
 large4:
-	MOVWLZX (DX), R9
+	MOVWLZX (DX), R10
 
 next4:
-	TZCNTL        R9, R10
-	MOVL          R10, R11
-	ANDL          $0x0000000c, R11
-	VMOVD         R11, X24
-	MOVL          R10, R11
-	ANDL          $0x00000003, R11
-	SHLL          $0x06, R11
-	ADDQ          DI, R11
-	VMOVDQU32     (R11), Z0
+	TZCNTL        R10, R11
+	MOVL          R11, R12
+	ANDL          $0x0000000c, R12
+	VMOVD         R12, X24
+	MOVL          R11, R12
+	ANDL          $0x00000003, R12
+	SHLL          $0x06, R12
+	ADDQ          R8, R12
+	VMOVDQU32     (R12), Z0
 	VPSRLW        X24, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
 	VPSHUFB       Z0, Z8, Z0
 	VPANDD.BCST   wordsff<>+0(SB), Z0, Z0
-	IMUL3Q        $0x0000001c, R10, R10
-	ADDQ          CX, R10
-	VPDPWSSD.BCST (R10), Z0, Z10
-	VPDPWSSD.BCST 4(R10), Z0, Z11
-	VPDPWSSD.BCST 8(R10), Z0, Z12
-	VPDPWSSD.BCST 12(R10), Z0, Z13
-	VPDPWSSD.BCST 16(R10), Z0, Z14
-	VPDPWSSD.BCST 20(R10), Z0, Z15
-	VPDPWSSD.BCST 24(R10), Z0, Z16
-	BLSRL         R9, R9
+	IMUL3Q        $0x0000001c, R11, R11
+	ADDQ          CX, R11
+	VPDPWSSD.BCST (R11), Z0, Z10
+	VPDPWSSD.BCST 4(R11), Z0, Z11
+	VPDPWSSD.BCST 8(R11), Z0, Z12
+	VPDPWSSD.BCST 12(R11), Z0, Z13
+	VPDPWSSD.BCST 16(R11), Z0, Z14
+	VPDPWSSD.BCST 20(R11), Z0, Z15
+	VPDPWSSD.BCST 24(R11), Z0, Z16
+	BLSRL         R10, R10
 	JNZ           next4
 	JMP           back4
 
 large5:
-	MOVWLZX 2(DX), R9
+	MOVWLZX 2(DX), R10
 
 next5:
-	TZCNTL        R9, R10
-	MOVL          R10, R11
-	ANDL          $0x0000000c, R11
-	VMOVD         R11, X24
-	MOVL          R10, R11
-	ANDL          $0x00000003, R11
-	SHLL          $0x06, R11
-	ADDQ          DI, R11
-	VMOVDQU32     256(R11), Z0
+	TZCNTL        R10, R11
+	MOVL          R11, R12
+	ANDL          $0x0000000c, R12
+	VMOVD         R12, X24
+	MOVL          R11, R12
+	ANDL          $0x00000003, R12
+	SHLL          $0x06, R12
+	ADDQ          R8, R12
+	VMOVDQU32     256(R12), Z0
 	VPSRLW        X24, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
 	VPSHUFB       Z0, Z8, Z0
 	VPANDD.BCST   wordsff<>+0(SB), Z0, Z0
-	IMUL3Q        $0x0000001c, R10, R10
-	ADDQ          CX, R10
-	VPDPWSSD.BCST 448(R10), Z0, Z10
-	VPDPWSSD.BCST 452(R10), Z0, Z11
-	VPDPWSSD.BCST 456(R10), Z0, Z12
-	VPDPWSSD.BCST 460(R10), Z0, Z13
-	VPDPWSSD.BCST 464(R10), Z0, Z14
-	VPDPWSSD.BCST 468(R10), Z0, Z15
-	VPDPWSSD.BCST 472(R10), Z0, Z16
-	BLSRL         R9, R9
+	IMUL3Q        $0x0000001c, R11, R11
+	ADDQ          CX, R11
+	VPDPWSSD.BCST 448(R11), Z0, Z10
+	VPDPWSSD.BCST 452(R11), Z0, Z11
+	VPDPWSSD.BCST 456(R11), Z0, Z12
+	VPDPWSSD.BCST 460(R11), Z0, Z13
+	VPDPWSSD.BCST 464(R11), Z0, Z14
+	VPDPWSSD.BCST 468(R11), Z0, Z15
+	VPDPWSSD.BCST 472(R11), Z0, Z16
+	BLSRL         R10, R10
 	JNZ           next5
 	JMP           back5
 
@@ -34010,9 +34377,10 @@ loop1:
 	VPXORD          Z6, Z6, Z6
 	VPXORD          Z7, Z7, Z7
 	VPXORD          Z8, Z8, Z8
+	MOVQ            BX, DI
 	VBROADCASTI32X4 nonlinear4<>+0(SB), Z9
-	MOVL            $0x0f0f0f0f, DI
-	VPBROADCASTD    DI, Z10
+	MOVL            $0x0f0f0f0f, R8
+	VPBROADCASTD    R8, Z10
 
 loop2:
 	VPXORD Z19, Z19, Z19
@@ -34024,8 +34392,8 @@ loop2:
 	VPXORD Z25, Z25, Z25
 	VPXORD Z26, Z26, Z26
 	MOVQ   $0x00000004, (SP)
-	LEAQ   (BX), DI
-	LEAQ   2048(BX), R8
+	LEAQ   (BX), R8
+	LEAQ   2048(BX), R9
 
 loop3:
 	VPXORD Z11, Z11, Z11
@@ -34040,9 +34408,10 @@ loop3:
 	JNE    large4
 
 back4:
-	VPANDD        (DI), Z10, Z0
+	VPANDD        (R8), Z10, Z0
 	VPSHUFB       Z0, Z9, Z0
-	PREFETCHT0    6624(DI)
+	PREFETCHT1    5520(DI)
+	PREFETCHT0    2208(DI)
 	VPDPBUSD.BCST (AX), Z0, Z11
 	VPDPBUSD.BCST 4(AX), Z0, Z12
 	VPDPBUSD.BCST 8(AX), Z0, Z13
@@ -34051,9 +34420,10 @@ back4:
 	VPDPBUSD.BCST 20(AX), Z0, Z16
 	VPDPBUSD.BCST 24(AX), Z0, Z17
 	VPDPBUSD.BCST 28(AX), Z0, Z18
-	VPANDD        64(DI), Z10, Z0
+	VPANDD        64(R8), Z10, Z0
 	VPSHUFB       Z0, Z9, Z0
-	PREFETCHT0    6688(DI)
+	PREFETCHT1    5584(DI)
+	PREFETCHT0    2272(DI)
 	VPDPBUSD.BCST 32(AX), Z0, Z11
 	VPDPBUSD.BCST 36(AX), Z0, Z12
 	VPDPBUSD.BCST 40(AX), Z0, Z13
@@ -34062,9 +34432,10 @@ back4:
 	VPDPBUSD.BCST 52(AX), Z0, Z16
 	VPDPBUSD.BCST 56(AX), Z0, Z17
 	VPDPBUSD.BCST 60(AX), Z0, Z18
-	VPANDD        128(DI), Z10, Z0
+	VPANDD        128(R8), Z10, Z0
 	VPSHUFB       Z0, Z9, Z0
-	PREFETCHT0    6752(DI)
+	PREFETCHT1    5648(DI)
+	PREFETCHT0    2336(DI)
 	VPDPBUSD.BCST 64(AX), Z0, Z11
 	VPDPBUSD.BCST 68(AX), Z0, Z12
 	VPDPBUSD.BCST 72(AX), Z0, Z13
@@ -34073,9 +34444,10 @@ back4:
 	VPDPBUSD.BCST 84(AX), Z0, Z16
 	VPDPBUSD.BCST 88(AX), Z0, Z17
 	VPDPBUSD.BCST 92(AX), Z0, Z18
-	VPANDD        192(DI), Z10, Z0
+	VPANDD        192(R8), Z10, Z0
 	VPSHUFB       Z0, Z9, Z0
-	PREFETCHT0    6816(DI)
+	PREFETCHT1    5712(DI)
+	PREFETCHT0    2400(DI)
 	VPDPBUSD.BCST 96(AX), Z0, Z11
 	VPDPBUSD.BCST 100(AX), Z0, Z12
 	VPDPBUSD.BCST 104(AX), Z0, Z13
@@ -34084,10 +34456,11 @@ back4:
 	VPDPBUSD.BCST 116(AX), Z0, Z16
 	VPDPBUSD.BCST 120(AX), Z0, Z17
 	VPDPBUSD.BCST 124(AX), Z0, Z18
-	VPSRLW        $0x04, (DI), Z0
+	VPSRLW        $0x04, (R8), Z0
 	VPANDD        Z10, Z0, Z0
 	VPSHUFB       Z0, Z9, Z0
-	PREFETCHT0    6880(DI)
+	PREFETCHT1    5776(DI)
+	PREFETCHT0    2464(DI)
 	VPDPBUSD.BCST 128(AX), Z0, Z11
 	VPDPBUSD.BCST 132(AX), Z0, Z12
 	VPDPBUSD.BCST 136(AX), Z0, Z13
@@ -34096,10 +34469,11 @@ back4:
 	VPDPBUSD.BCST 148(AX), Z0, Z16
 	VPDPBUSD.BCST 152(AX), Z0, Z17
 	VPDPBUSD.BCST 156(AX), Z0, Z18
-	VPSRLW        $0x04, 64(DI), Z0
+	VPSRLW        $0x04, 64(R8), Z0
 	VPANDD        Z10, Z0, Z0
 	VPSHUFB       Z0, Z9, Z0
-	PREFETCHT0    6944(DI)
+	PREFETCHT1    5840(DI)
+	PREFETCHT0    2528(DI)
 	VPDPBUSD.BCST 160(AX), Z0, Z11
 	VPDPBUSD.BCST 164(AX), Z0, Z12
 	VPDPBUSD.BCST 168(AX), Z0, Z13
@@ -34108,10 +34482,11 @@ back4:
 	VPDPBUSD.BCST 180(AX), Z0, Z16
 	VPDPBUSD.BCST 184(AX), Z0, Z17
 	VPDPBUSD.BCST 188(AX), Z0, Z18
-	VPSRLW        $0x04, 128(DI), Z0
+	VPSRLW        $0x04, 128(R8), Z0
 	VPANDD        Z10, Z0, Z0
 	VPSHUFB       Z0, Z9, Z0
-	PREFETCHT0    7008(DI)
+	PREFETCHT1    5904(DI)
+	PREFETCHT0    2592(DI)
 	VPDPBUSD.BCST 192(AX), Z0, Z11
 	VPDPBUSD.BCST 196(AX), Z0, Z12
 	VPDPBUSD.BCST 200(AX), Z0, Z13
@@ -34120,10 +34495,11 @@ back4:
 	VPDPBUSD.BCST 212(AX), Z0, Z16
 	VPDPBUSD.BCST 216(AX), Z0, Z17
 	VPDPBUSD.BCST 220(AX), Z0, Z18
-	VPSRLW        $0x04, 192(DI), Z0
+	VPSRLW        $0x04, 192(R8), Z0
 	VPANDD        Z10, Z0, Z0
 	VPSHUFB       Z0, Z9, Z0
-	PREFETCHT0    7072(DI)
+	PREFETCHT1    5968(DI)
+	PREFETCHT0    2656(DI)
 	VPDPBUSD.BCST 224(AX), Z0, Z11
 	VPDPBUSD.BCST 228(AX), Z0, Z12
 	VPDPBUSD.BCST 232(AX), Z0, Z13
@@ -34132,7 +34508,7 @@ back4:
 	VPDPBUSD.BCST 244(AX), Z0, Z16
 	VPDPBUSD.BCST 248(AX), Z0, Z17
 	VPDPBUSD.BCST 252(AX), Z0, Z18
-	VPMOVSXBW     (R8), Z0
+	VPMOVSXBW     (R9), Z0
 	VPSLLD        $0x10, Z0, Z0
 	VPSRAD        $0x10, Z0, Z0
 	VPMULLD       Z0, Z11, Z11
@@ -34163,9 +34539,10 @@ back4:
 	JNE           large5
 
 back5:
-	VPANDD           256(DI), Z10, Z0
+	VPANDD           256(R8), Z10, Z0
 	VPSHUFB          Z0, Z9, Z0
-	PREFETCHT0       6624(R8)
+	PREFETCHT1       6032(DI)
+	PREFETCHT0       2720(DI)
 	VPDPBUSD.BCST    256(AX), Z0, Z11
 	VPDPBUSD.BCST    260(AX), Z0, Z12
 	VPDPBUSD.BCST    264(AX), Z0, Z13
@@ -34174,7 +34551,7 @@ back5:
 	VPDPBUSD.BCST    276(AX), Z0, Z16
 	VPDPBUSD.BCST    280(AX), Z0, Z17
 	VPDPBUSD.BCST    284(AX), Z0, Z18
-	VPANDD           320(DI), Z10, Z0
+	VPANDD           320(R8), Z10, Z0
 	VPSHUFB          Z0, Z9, Z0
 	VPDPBUSD.BCST    288(AX), Z0, Z11
 	VPDPBUSD.BCST    292(AX), Z0, Z12
@@ -34184,7 +34561,7 @@ back5:
 	VPDPBUSD.BCST    308(AX), Z0, Z16
 	VPDPBUSD.BCST    312(AX), Z0, Z17
 	VPDPBUSD.BCST    316(AX), Z0, Z18
-	VPANDD           384(DI), Z10, Z0
+	VPANDD           384(R8), Z10, Z0
 	VPSHUFB          Z0, Z9, Z0
 	VPDPBUSD.BCST    320(AX), Z0, Z11
 	VPDPBUSD.BCST    324(AX), Z0, Z12
@@ -34194,7 +34571,7 @@ back5:
 	VPDPBUSD.BCST    340(AX), Z0, Z16
 	VPDPBUSD.BCST    344(AX), Z0, Z17
 	VPDPBUSD.BCST    348(AX), Z0, Z18
-	VPANDD           448(DI), Z10, Z0
+	VPANDD           448(R8), Z10, Z0
 	VPSHUFB          Z0, Z9, Z0
 	VPDPBUSD.BCST    352(AX), Z0, Z11
 	VPDPBUSD.BCST    356(AX), Z0, Z12
@@ -34204,7 +34581,7 @@ back5:
 	VPDPBUSD.BCST    372(AX), Z0, Z16
 	VPDPBUSD.BCST    376(AX), Z0, Z17
 	VPDPBUSD.BCST    380(AX), Z0, Z18
-	VPSRLW           $0x04, 256(DI), Z0
+	VPSRLW           $0x04, 256(R8), Z0
 	VPANDD           Z10, Z0, Z0
 	VPSHUFB          Z0, Z9, Z0
 	VPDPBUSD.BCST    384(AX), Z0, Z11
@@ -34215,7 +34592,7 @@ back5:
 	VPDPBUSD.BCST    404(AX), Z0, Z16
 	VPDPBUSD.BCST    408(AX), Z0, Z17
 	VPDPBUSD.BCST    412(AX), Z0, Z18
-	VPSRLW           $0x04, 320(DI), Z0
+	VPSRLW           $0x04, 320(R8), Z0
 	VPANDD           Z10, Z0, Z0
 	VPSHUFB          Z0, Z9, Z0
 	VPDPBUSD.BCST    416(AX), Z0, Z11
@@ -34226,7 +34603,7 @@ back5:
 	VPDPBUSD.BCST    436(AX), Z0, Z16
 	VPDPBUSD.BCST    440(AX), Z0, Z17
 	VPDPBUSD.BCST    444(AX), Z0, Z18
-	VPSRLW           $0x04, 384(DI), Z0
+	VPSRLW           $0x04, 384(R8), Z0
 	VPANDD           Z10, Z0, Z0
 	VPSHUFB          Z0, Z9, Z0
 	VPDPBUSD.BCST    448(AX), Z0, Z11
@@ -34237,7 +34614,7 @@ back5:
 	VPDPBUSD.BCST    468(AX), Z0, Z16
 	VPDPBUSD.BCST    472(AX), Z0, Z17
 	VPDPBUSD.BCST    476(AX), Z0, Z18
-	VPSRLW           $0x04, 448(DI), Z0
+	VPSRLW           $0x04, 448(R8), Z0
 	VPANDD           Z10, Z0, Z0
 	VPSHUFB          Z0, Z9, Z0
 	VPDPBUSD.BCST    480(AX), Z0, Z11
@@ -34248,7 +34625,7 @@ back5:
 	VPDPBUSD.BCST    500(AX), Z0, Z16
 	VPDPBUSD.BCST    504(AX), Z0, Z17
 	VPDPBUSD.BCST    508(AX), Z0, Z18
-	VPMOVSXBW        (R8), Z0
+	VPMOVSXBW        (R9), Z0
 	VPSRAD           $0x10, Z0, Z0
 	VPMULLD          Z0, Z11, Z11
 	VPADDD           Z11, Z19, Z19
@@ -34266,8 +34643,9 @@ back5:
 	VPADDD           Z17, Z25, Z25
 	VPMULLD          Z0, Z18, Z18
 	VPADDD           Z18, Z26, Z26
-	ADDQ             $0x00000200, DI
-	ADDQ             $0x00000020, R8
+	ADDQ             $0x00000228, DI
+	ADDQ             $0x00000200, R8
+	ADDQ             $0x00000020, R9
 	ADDQ             $0x00000200, AX
 	ADDQ             $0x00000400, CX
 	ADDQ             $0x00000004, DX
@@ -34423,64 +34801,64 @@ plain:
 	RET
 
 large4:
-	MOVWLZX (DX), R9
+	MOVWLZX (DX), R10
 
 next4:
-	TZCNTL        R9, R10
-	MOVL          R10, R11
-	ANDL          $0x0000000c, R11
-	VMOVD         R11, X27
-	MOVL          R10, R11
-	ANDL          $0x00000003, R11
-	SHLL          $0x06, R11
-	ADDQ          DI, R11
-	VMOVDQU32     (R11), Z0
+	TZCNTL        R10, R11
+	MOVL          R11, R12
+	ANDL          $0x0000000c, R12
+	VMOVD         R12, X27
+	MOVL          R11, R12
+	ANDL          $0x00000003, R12
+	SHLL          $0x06, R12
+	ADDQ          R8, R12
+	VMOVDQU32     (R12), Z0
 	VPSRLW        X27, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
 	VPSHUFB       Z0, Z9, Z0
 	VPANDD.BCST   wordsff<>+0(SB), Z0, Z0
-	IMUL3Q        $0x00000020, R10, R10
-	ADDQ          CX, R10
-	VPDPWSSD.BCST (R10), Z0, Z11
-	VPDPWSSD.BCST 4(R10), Z0, Z12
-	VPDPWSSD.BCST 8(R10), Z0, Z13
-	VPDPWSSD.BCST 12(R10), Z0, Z14
-	VPDPWSSD.BCST 16(R10), Z0, Z15
-	VPDPWSSD.BCST 20(R10), Z0, Z16
-	VPDPWSSD.BCST 24(R10), Z0, Z17
-	VPDPWSSD.BCST 28(R10), Z0, Z18
-	BLSRL         R9, R9
+	IMUL3Q        $0x00000020, R11, R11
+	ADDQ          CX, R11
+	VPDPWSSD.BCST (R11), Z0, Z11
+	VPDPWSSD.BCST 4(R11), Z0, Z12
+	VPDPWSSD.BCST 8(R11), Z0, Z13
+	VPDPWSSD.BCST 12(R11), Z0, Z14
+	VPDPWSSD.BCST 16(R11), Z0, Z15
+	VPDPWSSD.BCST 20(R11), Z0, Z16
+	VPDPWSSD.BCST 24(R11), Z0, Z17
+	VPDPWSSD.BCST 28(R11), Z0, Z18
+	BLSRL         R10, R10
 	JNZ           next4
 	JMP           back4
 
 large5:
-	MOVWLZX 2(DX), R9
+	MOVWLZX 2(DX), R10
 
 next5:
-	TZCNTL        R9, R10
-	MOVL          R10, R11
-	ANDL          $0x0000000c, R11
-	VMOVD         R11, X27
-	MOVL          R10, R11
-	ANDL          $0x00000003, R11
-	SHLL          $0x06, R11
-	ADDQ          DI, R11
-	VMOVDQU32     256(R11), Z0
+	TZCNTL        R10, R11
+	MOVL          R11, R12
+	ANDL          $0x0000000c, R12
+	VMOVD         R12, X27
+	MOVL          R11, R12
+	ANDL          $0x00000003, R12
+	SHLL          $0x06, R12
+	ADDQ          R8, R12
+	VMOVDQU32     256(R12), Z0
 	VPSRLW        X27, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
 	VPSHUFB       Z0, Z9, Z0
 	VPANDD.BCST   wordsff<>+0(SB), Z0, Z0
-	IMUL3Q        $0x00000020, R10, R10
-	ADDQ          CX, R10
-	VPDPWSSD.BCST 512(R10), Z0, Z11
-	VPDPWSSD.BCST 516(R10), Z0, Z12
-	VPDPWSSD.BCST 520(R10), Z0, Z13
-	VPDPWSSD.BCST 524(R10), Z0, Z14
-	VPDPWSSD.BCST 528(R10), Z0, Z15
-	VPDPWSSD.BCST 532(R10), Z0, Z16
-	VPDPWSSD.BCST 536(R10), Z0, Z17
-	VPDPWSSD.BCST 540(R10), Z0, Z18
-	BLSRL         R9, R9
+	IMUL3Q        $0x00000020, R11, R11
+	ADDQ          CX, R11
+	VPDPWSSD.BCST 512(R11), Z0, Z11
+	VPDPWSSD.BCST 516(R11), Z0, Z12
+	VPDPWSSD.BCST 520(R11), Z0, Z13
+	VPDPWSSD.BCST 524(R11), Z0, Z14
+	VPDPWSSD.BCST 528(R11), Z0, Z15
+	VPDPWSSD.BCST 532(R11), Z0, Z16
+	VPDPWSSD.BCST 536(R11), Z0, Z17
+	VPDPWSSD.BCST 540(R11), Z0, Z18
+	BLSRL         R10, R10
 	JNZ           next5
 	JMP           back5
 
