@@ -224,3 +224,45 @@ func TestTokens(t *testing.T) {
 		t.Errorf("%d alternatives are shown", n)
 	}
 }
+
+// Thoughts are open while there is nothing else, and folded from the answer's first word on; what was removed comes back by Undo.
+func TestThoughtsAndUndo(t *testing.T) {
+	next := make(chan struct{})
+	p := open(t, front(t, serve(t), map[string]http.HandlerFunc{chats: func(w http.ResponseWriter, _ *http.Request) {
+		s := newStream(w)
+		s.send(map[string]any{"reasoning_content": "let me see"}, nil)
+		<-next
+		s.text("the answer")
+		s.end("stop")
+	}}), "/playground/")
+	p.ask("Why?")
+	p.wait("document.querySelector('.thoughts[open]')?.innerText.includes('let me see')")
+	next <- struct{}{}
+	p.answered()
+	p.wait("document.querySelector('.thoughts:not([open])')")
+	p.click("Remove this turn and what follows")
+	p.wait("!document.querySelector('.turn.assistant')")
+	p.click("Undo")
+	p.sees("the answer")
+	p.script("document.querySelector('.conversations li .button').click()")
+	p.sees("The conversation was deleted")
+	p.wait("document.querySelectorAll('.conversations li').length === 0")
+	p.click("Undo")
+	p.wait("document.querySelectorAll('.conversations li').length === 1")
+}
+
+// Several answers to one turn are branches.
+func TestSeveralAnswers(t *testing.T) {
+	p := open(t, serve(t), "/playground/")
+	p.click("More fields")
+	p.wait("document.querySelector('#settings .tall textarea')")
+	p.types("#settings .tall textarea", `{"n": 3}`)
+	p.ask("What is a weir?")
+	p.answered()
+	p.sees("1 / 3")
+	p.click("Next branch")
+	p.sees("2 / 3")
+	if answer := p.answered(); len(answer) < 20 {
+		t.Errorf("the second answer reads %q", answer)
+	}
+}

@@ -148,17 +148,18 @@ export function Keys({ keys }) { return html`<kbd>${keys}</kbd>`; }
 // Toasts.
 let toasts = [], listeners = new Set();
 const changed = () => listeners.forEach((l) => l(toasts));
-/** Says something at the edge of the page. kind: "" | "good" | "bad". */
-export function toast(message, kind = "") {
-  const t = { id: ++ids, message: String(message), kind };
+/** Says something at the edge of the page. kind: "" | "good" | "bad". undo: what takes back what was done, for some seconds. */
+export function toast(message, kind = "", undo = null) {
+  const t = { id: ++ids, message: String(message), kind, undo };
   toasts = [...toasts.slice(-2), t];
   changed();
-  setTimeout(() => { toasts = toasts.filter((o) => o !== t); changed(); }, kind === "bad" ? 9000 : 4000);
+  setTimeout(() => drop(t), kind === "bad" || undo ? 9000 : 4000);
 }
+function drop(t) { toasts = toasts.filter((o) => o !== t); changed(); }
 export function Toasts() {
   const [list, set] = useState(toasts);
   useEffect(() => { listeners.add(set); return () => listeners.delete(set); }, []);
-  return html`<div class="toasts" role="status" aria-live="polite">${list.map((t) => html`<div key=${t.id} class=${join("toast", t.kind)}>${t.message}</div>`)}</div>`;
+  return html`<div class="toasts" role="status" aria-live="polite">${list.map((t) => html`<div key=${t.id} class=${join("toast", t.kind)}>${t.message}${t.undo && html`<button type="button" onClick=${() => { drop(t); t.undo(); }}>Undo</button>`}</div>`)}</div>`;
 }
 
 export async function copy(textToCopy, what = "Copied") {

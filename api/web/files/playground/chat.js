@@ -47,6 +47,11 @@ class Book {
     this.changed();
     await history.remove(id);
   }
+  async removeAndOffer(id) {
+    const c = await this.get(id);
+    await this.remove(id);
+    toast("The conversation was deleted", "", c && (() => { this.open.set(id, c); this.keep(c); }));
+  }
   async clear() {
     for (const id of [...this.open.keys()]) await this.remove(id);
     await history.clear();
@@ -68,7 +73,7 @@ export function Conversations({ current }) {
   const [managing, manage] = useState(false), [shown, show] = useState(50);
   return html`<section class="conversations" aria-label="Conversations"><header><h2>Conversations</h2><${Button} kind="quiet" small icon="more" label="Export, import or delete conversations" onClick=${() => manage(true)} /></header>
     <ul>${b.list.slice(0, shown).map((c) => html`<li key=${c.id}><a href=${`#/chat/${c.id}`} aria-current=${c.id === current ? "page" : undefined} title=${`${c.title}, ${moment(c.updated)}`}>${c.title}</a>
-      <${Button} kind="quiet" small icon="trash" label=${`Delete ${c.title}`} onClick=${async () => { await b.remove(c.id); if (c.id === current) go("chat"); toast("Deleted"); }} /></li>`)}</ul>
+      <${Button} kind="quiet" small icon="trash" label=${`Delete ${c.title}`} onClick=${async () => { await b.removeAndOffer(c.id); if (c.id === current) go("chat"); }} /></li>`)}</ul>
     ${b.list.length > shown && html`<${Button} small kind="quiet" onClick=${() => show(shown + 50)}>Show more<//>`}
     ${!b.list.length && html`<p class="hint">What you ask is kept in this browser only.</p>`}
     ${managing && html`<${Manage} onClose=${() => manage(false)} />`}</section>`;
@@ -175,7 +180,13 @@ export function Chat({ id, model, models, builtIn }) {
     choose: (node) => { tree.choose(c, node); b.keep(c); draw(); },
     again: (node) => run(c, c.nodes[node.parent]),
     edit: (node, text) => { const made = tree.add(c, node.parent, { role: node.role, content: text, ...(node.role === "assistant" ? { model: node.model, state: "done" } : {}) }); if (node.role === "user") run(c, made); else { b.keep(c); draw(); } },
-    remove: (node) => { tree.remove(c, node); b.keep(c); draw(); },
+    remove: (node) => {
+      const nodes = { ...c.nodes }, leaf = c.leaf;
+      tree.remove(c, node);
+      b.keep(c);
+      draw();
+      toast("The turn was removed, with what followed it", "", () => { Object.assign(c, { nodes, leaf }); b.keep(c); draw(); });
+    },
     result: (node, call, text) => {
       const results = resultsOf(c, node);
       const made = tree.add(c, c.leaf, { role: "tool", content: text, call: call.id, tool: call.name, of: node.id });
@@ -203,7 +214,7 @@ export function Chat({ id, model, models, builtIn }) {
       <${Composer} key=${c.id} busy=${busy} disabled=${!model} onSend=${start} onStop=${stop} />
       <p class="unseen" role="status">${said}</p>
     </div>
-    ${panel && html`<aside class="panel" id="settings" aria-label="Settings of this conversation"><header><h2>Settings</h2><${Button} kind="quiet" small icon="close" label="Close the settings" onClick=${() => setPanel(false)} /></header><${Settings} key=${c.id} settings=${c.settings} set=${setSettings} /></aside>`}
+    ${panel && html`<aside class="panel" id="settings" aria-label="Settings of this conversation" onKeyDown=${(e) => { if (e.key === "Escape" && !e.target.closest("dialog")) setPanel(false); }}><header><h2>Settings</h2><${Button} kind="quiet" small icon="close" label="Close the settings" onClick=${() => setPanel(false)} /></header><${Settings} key=${c.id} settings=${c.settings} set=${setSettings} /></aside>`}
     ${code && html`<${CodeDialog} path="v1/chat/completions" body=${() => bodyOf(c, [...path].reverse().find((n) => n.role !== "assistant")?.id ?? c.leaf, model)} onClose=${() => showCode(false)} />`}
   </div>`;
 }

@@ -17,6 +17,14 @@ function Branches({ conversation, node, onChoose }) {
     <span class="numbers">${at + 1} / ${list.length}</span><${Button} kind="quiet" small icon="right" label="Next branch" disabled=${at === list.length - 1} onClick=${() => onChoose(list[at + 1])} /></span>`;
 }
 
+const maxSaid = 20000; // characters of a turn that are drawn at once
+
+function Said({ text }) {
+  const [all, showAll] = useState(false);
+  const long = text.length > maxSaid;
+  return html`<div class="said">${long && !all ? text.slice(0, maxSaid) : text}${long && html`<p><${Button} small onClick=${() => showAll(!all)}>${all ? "Show less" : `Show all ${count(text.length)} characters`}<//></p>`}</div>`;
+}
+
 function Editor({ text, label, onSave, onClose, yes }) {
   const [value, set] = useState(text), ref = useRef(null);
   useEffect(() => { ref.current?.querySelector("textarea")?.focus(); }, []);
@@ -77,7 +85,7 @@ export function Turn({ conversation, node, busy, actions, results }) {
     ${node.role === "tool" && html`<p class="hint"><${Icon} name="tool" /> Result of ${node.tool || "a tool"}</p>`}
     ${node.reasoning && html`<${Disclosure} class="thoughts" open=${folded} title=${running && !node.content ? "Thinking…" : `Thoughts${node.stats?.thought ? `, ${count(node.stats.thought)} tokens` : ""}`}><div class="thought-text">${node.reasoning.slice(-20000)}</div><//>`}
     ${editing ? html`<${Editor} text=${node.content} label=${answer ? "Change the answer" : "Change the turn"} yes=${answer ? "Keep as a branch" : "Send as a branch"} onClose=${() => edit(false)} onSave=${(text) => { edit(false); actions.edit(node, text); }} />`
-    : answer ? (raw ? html`<pre class="raw" tabindex="0" role="region" aria-label="Text of the answer">${node.content.slice(-100000)}</pre>` : html`<${Markdown} text=${node.content} />`) : html`<div class="said">${node.content}</div>`}
+    : answer ? (raw ? html`<pre class="raw" tabindex="0" role="region" aria-label="Text of the answer">${node.content.slice(-100000)}</pre>` : html`<${Markdown} text=${node.content} />`) : html`<${Said} text=${node.content} />`}
     ${node.refusal && html`<p class="note">${node.refusal}</p>`}
     ${(node.calls || []).filter(Boolean).map((c, i) => html`<${Call} key=${i} call=${c} busy=${busy} result=${results?.get(c.id)} onResult=${!running && results && ((call, text) => actions.result(node, call, text))} />`)}
     ${running && !node.content && !node.reasoning && !node.calls?.length && html`<${Waiting} run=${node.run} />`}
