@@ -187,10 +187,10 @@ func (m *memory) Unfinished(_ context.Context, _ int) (list []Batch, err error) 
 	return list, m.fails
 }
 
-func (m *memory) LeaseBatch(_ context.Context, place string, except []string) (Batch, bool, error) {
+func (m *memory) LeaseBatch(_ context.Context, place string, except, left []string) (Batch, bool, error) {
 	defer m.lock()()
 	for id, b := range m.batches {
-		if !slices.Contains(except, b.Tenant) && b.Place == place && !b.Status.Over() && m.owners[id] != m.owner {
+		if !slices.Contains(except, b.Tenant) && !slices.Contains(left, id) && b.Place == place && !b.Status.Over() && m.owners[id] != m.owner {
 			m.owners[id] = m.owner
 			return b, true, m.fails
 		}
@@ -295,6 +295,7 @@ type world struct {
 	fails func(error)
 	mux   *edge.Mux
 
+	models []string // that the process has; nil: all
 	*Server
 }
 
@@ -312,8 +313,11 @@ func (w *world) begin() {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.Server, err = New(Config{Callers: callers, Edge: w.edge, Limits: w.limit, Store: w.store, Dir: w.dir, Busy: w.busy,
-		Failed: func(err error) { w.fails(err) }})
+	c := Config{Callers: callers, Edge: w.edge, Limits: w.limit, Store: w.store, Dir: w.dir, Busy: w.busy, Failed: func(err error) { w.fails(err) }}
+	if models := w.models; models != nil {
+		c.Models = func() []string { return models }
+	}
+	w.Server, err = New(c)
 	if err != nil {
 		w.t.Fatal(err)
 	}

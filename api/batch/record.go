@@ -151,8 +151,8 @@ type Store interface {
 	Unfinished(ctx context.Context, most int) ([]Batch, error)
 
 	// LeaseBatch takes the oldest unfinished batch of a place that no living process has, but none of the tenants in
-	// except. Its lease ends with the process, or with ReleaseBatch.
-	LeaseBatch(ctx context.Context, place string, except []string) (b Batch, found bool, err error)
+	// except, and none of those that are left to other servers. Its lease ends with the process, or with ReleaseBatch.
+	LeaseBatch(ctx context.Context, place string, except, left []string) (b Batch, found bool, err error)
 	// SaveBatch writes a leased batch and returns when somebody asked to cancel it. ErrLost: the lease is over.
 	SaveBatch(ctx context.Context, b *Batch) (cancelling time.Time, err error)
 	// FinishBatch writes a batch that is over, adds its files and ends the lease, all or nothing.

@@ -202,6 +202,11 @@ func (r *run) validate(unwatch func()) (over bool, err error) {
 		r.set(func(b *Batch) { b.Errors = v.errors })
 		return true, r.over(StatusFailed, nil)
 	}
+	if names := r.w.config.Models; names != nil && v.model == "" {
+		if all := names(); len(all) > 0 {
+			v.model = all[0]
+		}
+	}
 	r.set(func(b *Batch) {
 		b.Status, b.Started, b.Total, b.Model = StatusInProgress, time.Now(), v.lines, v.model
 	})

@@ -297,6 +297,60 @@ func TestNextProcessGoesOn(t *testing.T) {
 	})
 }
 
+// A server that has not the model of a batch which another one has begun leaves it alone, also where its lines name no model: they are the
+// first server's. It ends such a batch where it is cancelled, or its time is over.
+func TestABatchWaitsForAServerWithItsModel(t *testing.T) {
+	for name, c := range map[string]struct {
+		model string // of each line
+		then  func(w *world, id string)
+		want  Status
+	}{
+		"the first server comes back": {`"model":"m",`, func(w *world, _ string) {
+			w.end()
+			w.models = []string{"m"}
+			w.begin()
+		}, StatusCompleted},
+		"no model is named": {``, func(w *world, _ string) {
+			w.end()
+			w.models = []string{"x", "m"}
+			w.begin()
+		}, StatusCompleted},
+		"a version is named": {`"model":"m@2",`, func(w *world, _ string) { w.end(); w.models = []string{"m"}; w.begin() }, StatusCompleted},
+		"it is cancelled":    {`"model":"m",`, func(w *world, id string) { w.ask("POST", "/v1/batches/"+id+"/cancel", "") }, StatusCancelled},
+		"its window is over": {`"model":"m",`, func(*world, string) { time.Sleep(24 * time.Hour) }, StatusExpired},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *world) {
+				w.edge.script, w.limit.Concurrency, w.models = slowly, 3, []string{"m"}
+				w.begin()
+				id := w.create(strings.ReplaceAll(linesOf(30), `"model":"m",`, c.model))
+				time.Sleep(2500 * time.Millisecond)
+				w.end()
+				told := 0
+				w.fails = func(err error) {
+					if told++; !strings.Contains(err.Error(), "waits for a server that has its model") {
+						t.Errorf("in the background: %v", err)
+					}
+				}
+				before := len(w.edge.asked)
+				w.models = []string{"other"}
+				w.begin()
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				if _, b := w.ask("GET", "/v1/batches/"+id, ""); b["status"] != "in_progress" || len(w.edge.asked) != before || before == 0 || told != 1 {
+					t.Errorf("on a server without the model: %d lines were asked, and %d before; told %d times: %v", len(w.edge.asked), before, told, b)
+				}
+				c.then(w, id)
+				b := w.until(id, c.want)
+				if n := len(w.content(b["output_file_id"])); c.want == StatusCompleted && n != 30 || c.want != StatusCompleted && n != before {
+					t.Errorf("%d lines: %v", n, b)
+				}
+				w.end()
+			})
+		})
+	}
+}
+
 // A process that dies at any byte of its journal loses what is behind the last whole record; each line is in the
 // output once.
 func TestTornJournalIsCutAndGoneOnFrom(t *testing.T) {

@@ -32,6 +32,9 @@ type Config struct {
 
 	Unavailable string
 
+	// Models are the names that lines may ask for here, the one of lines without a model first. A batch that another server has begun is
+	// left to it where its model is none of these. nil: this server has all.
+	Models func() []string
 	// Busy is how many other requests run or wait that are not of the lowest class.
 	Busy func() int
 	// Audit notes a change before it is made; an error prevents it. by names who asked.

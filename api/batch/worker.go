@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime/debug"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,14 +24,14 @@ type worker struct {
 	permits *semaphore.Semaphore // for validation and files that come: one at a time, fairly between tenants
 	counts  counts
 
-	ctx    context.Context //nolint:containedctx // of the whole worker: ends when no more lines shall begin
-	end    context.CancelFunc
-	wake   chan struct{} // there may be a new batch
-	all    sync.WaitGroup
-	begun  sync.Once
-	mu     sync.Mutex
-	runs   map[string]*run
-	paused map[string]time.Time // batches that failed here, and when they are tried again
+	ctx   context.Context //nolint:containedctx // of the whole worker: ends when no more lines shall begin
+	end   context.CancelFunc
+	wake  chan struct{} // there may be a new batch
+	all   sync.WaitGroup
+	begun sync.Once
+	mu    sync.Mutex
+	runs  map[string]*run
+	left  map[string]Batch // those that other servers have begun, with models that are not here
 }
 
 // counts are what the metrics show.
@@ -50,7 +53,7 @@ const (
 
 func newWorker(c *Config, f *folder) *worker {
 	w := &worker{config: c, store: c.Store, folder: f, gate: newGate(&c.Limits, c.Busy), wake: make(chan struct{}, 1),
-		runs: map[string]*run{}, paused: map[string]time.Time{}}
+		runs: map[string]*run{}, left: map[string]Batch{}}
 	w.ctx, w.end = context.WithCancel(context.Background())
 	w.permits = semaphore.New(semaphore.Config{Permits: 1, Busy: w.gate.othersRun, Rest: restShare, Closed: w.ctx.Done()})
 	return w
@@ -79,6 +82,7 @@ func (w *worker) look() {
 func (w *worker) nudge(id string) {
 	w.mu.Lock()
 	r := w.runs[id]
+	delete(w.left, id)
 	w.mu.Unlock()
 	if r != nil {
 		select {
@@ -122,7 +126,7 @@ func (w *worker) leaseMany() {
 			return
 		}
 		ctx, cancel := context.WithTimeout(w.ctx, storeTimeout)
-		b, found, err := w.store.LeaseBatch(ctx, w.folder.place, full)
+		b, found, err := w.store.LeaseBatch(ctx, w.folder.place, full, w.others())
 		cancel()
 		if err != nil {
 			if w.ctx.Err() == nil {
@@ -133,8 +137,47 @@ func (w *worker) leaseMany() {
 		if !found {
 			return
 		}
+		if w.leaves(&b) {
+			continue
+		}
 		w.begin(b)
 	}
+}
+
+// others are the batches that are left to other servers: they have models that are not here, and their time is not over.
+func (w *worker) others() (ids []string) {
+	if w.config.Models == nil {
+		return nil
+	}
+	names := w.config.Models()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	maps.DeleteFunc(w.left, func(_ string, b Batch) bool { return !isForeign(&b, names) })
+	return slices.Sorted(maps.Keys(w.left))
+}
+
+// isForeign reports whether other servers have to run the lines of a batch. One whose time is over, or that was cancelled, ends anywhere.
+func isForeign(b *Batch, names []string) bool {
+	base, _, _ := strings.Cut(b.Model, "@") // a version
+	return b.Status == StatusInProgress && b.Model != "" && b.Cancelling.IsZero() && time.Now().Before(b.Expires) &&
+		!slices.Contains(names, b.Model) && !slices.Contains(names, base)
+}
+
+// leaves gives a leased batch back whose model is not here.
+func (w *worker) leaves(b *Batch) bool {
+	if w.config.Models == nil || !isForeign(b, w.config.Models()) {
+		return false
+	}
+	w.mu.Lock()
+	w.left[b.ID] = *b
+	w.mu.Unlock()
+	w.config.Failed(fmt.Errorf("the batch %s waits for a server that has its model %q, which this one has not", b.ID, b.Model))
+	ctx, cancel := storeContext()
+	defer cancel()
+	if err := w.store.ReleaseBatch(ctx, b.ID); err != nil {
+		w.config.Failed(fmt.Errorf("give the batch %s back: %w", b.ID, err))
+	}
+	return true
 }
 
 // room reports whether one more batch may run, and which tenants have as many as they may.

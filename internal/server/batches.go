@@ -27,6 +27,7 @@ func newBatches(s *Server) (*batch.Server, error) {
 	c := batch.Config{
 		Callers: s.callers.authenticator, Hooks: s.watchers.Batches(),
 		Keys: s.edge.Keys(), Edge: s.mux, Limits: s.config.Files.Limits, Busy: s.watchers.Foreground.Running,
+		Models: func() []string { return append(s.edge.Names(), s.predictors.names()...) },
 		Audit: func(ctx context.Context, by, action, object string, more map[string]any) error {
 			return s.audit.Add(ctx, by, action, object, more)
 		},

@@ -212,7 +212,7 @@ func TestForgottenIsUnreadable(t *testing.T) {
 		if got, err := s.Begin(t.Context(), replay.Request{Tenant: "acme", Key: "k", TTL: time.Hour}); err != nil || got.State != replay.Begun {
 			t.Errorf("a repetition does not execute again: %+v, %v", got, err)
 		}
-		if _, found, err := s.LeaseBatch(t.Context(), "here", nil); err != nil || !found { // zeta's, not acme's forgotten one
+		if _, found, err := s.LeaseBatch(t.Context(), "here", nil, nil); err != nil || !found { // zeta's, not acme's forgotten one
 			t.Errorf("%v, %v", found, err)
 		}
 		before := openStore(t, copied, opts{Keys: keys})

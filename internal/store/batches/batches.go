@@ -165,14 +165,18 @@ func (s *Batches) CancelBatch(ctx context.Context, tenant, id string, at time.Ti
 // ownerless is the condition that no living process has a batch.
 const ownerless = `(owner = '' OR NOT EXISTS (SELECT 1 FROM weir_owners o WHERE o.id = weir_batches.owner AND o.expires > NOW))`
 
-// LeaseBatch takes the oldest unfinished batch of a place that no living process has, but none of some tenants. One
-// statement decides, so of several processes one gets it.
-func (s *Batches) LeaseBatch(ctx context.Context, place string, except []string) (b batch.Batch, found bool, err error) {
+// LeaseBatch takes the oldest unfinished batch of a place that no living process has, but none of some tenants, and none that is left to
+// others. One statement decides, so of several processes one gets it.
+func (s *Batches) LeaseBatch(ctx context.Context, place string, except, left []string) (b batch.Batch, found bool, err error) {
 	var others strings.Builder
 	args := []any{place}
 	for _, tenant := range except {
 		args = append(args, tenant)
 		fmt.Fprintf(&others, ` AND tenant <> $%d`, len(args))
+	}
+	for _, id := range left {
+		args = append(args, id)
+		fmt.Fprintf(&others, ` AND id <> $%d`, len(args))
 	}
 	for {
 		var id string

@@ -147,14 +147,14 @@ func TestBatchLifeInTheStore(t *testing.T) {
 		if err := s.RemoveFile(ctx, "acme", "file-1"); !errors.Is(err, batch.ErrInUse) {
 			t.Errorf("the input of an unfinished batch was removed: %v", err)
 		}
-		if _, found, err := s.LeaseBatch(ctx, "elsewhere", nil); found || err != nil {
+		if _, found, err := s.LeaseBatch(ctx, "elsewhere", nil, nil); found || err != nil {
 			t.Errorf("a batch of another place: %v", err)
 		}
-		got, found, err := s.LeaseBatch(ctx, "here", nil)
+		got, found, err := s.LeaseBatch(ctx, "here", nil, nil)
 		if err != nil || !found || fmt.Sprint(got) != fmt.Sprint(b) {
 			t.Fatalf("%+v, %v; want %+v", got, err, b)
 		}
-		if _, found, err := s.LeaseBatch(ctx, "here", nil); found || err != nil {
+		if _, found, err := s.LeaseBatch(ctx, "here", nil, nil); found || err != nil {
 			t.Errorf("a batch is leased twice: %v", err)
 		}
 		got.Status, got.Total, got.Completed = batch.StatusInProgress, 5, 2
@@ -217,7 +217,7 @@ func TestBatchIsLeasedByOne(t *testing.T) {
 		for i, s := range []*Store{one, two} {
 			wait.Go(func() {
 				for range batches / 2 {
-					if b, found, err := s.LeaseBatch(context.Background(), "here", nil); err != nil || !found {
+					if b, found, err := s.LeaseBatch(context.Background(), "here", nil, nil); err != nil || !found {
 						t.Errorf("%v %v", found, err)
 					} else {
 						taken[i] = append(taken[i], b.ID)
@@ -231,7 +231,7 @@ func TestBatchIsLeasedByOne(t *testing.T) {
 		if len(slices.Compact(all)) != batches {
 			t.Errorf("taken: %v", taken)
 		}
-		if _, found, err := two.LeaseBatch(ctx, "here", nil); found || err != nil {
+		if _, found, err := two.LeaseBatch(ctx, "here", nil, nil); found || err != nil {
 			t.Errorf("one more was taken: %v", err)
 		}
 		if list, err := two.Unfinished(ctx, 9); err != nil || len(list) != 9 || list[0].ID != "batch_00" {
@@ -241,17 +241,20 @@ func TestBatchIsLeasedByOne(t *testing.T) {
 		if err := one.ReleaseBatch(ctx, lost.ID); err != nil {
 			t.Error(err)
 		}
-		if b, found, err := two.LeaseBatch(ctx, "here", []string{"zeta", "acme"}); found || err != nil {
+		if b, found, err := two.LeaseBatch(ctx, "here", []string{"zeta", "acme"}, nil); found || err != nil {
 			t.Errorf("a batch of a tenant that has enough: %+v, %v", b, err)
 		}
-		if b, found, err := two.LeaseBatch(ctx, "here", []string{"zeta"}); err != nil || !found || b.ID != lost.ID {
+		if b, found, err := two.LeaseBatch(ctx, "here", []string{"zeta"}, []string{lost.ID}); found || err != nil {
+			t.Errorf("a batch that is left to others is leased: %v %v", b, err)
+		}
+		if b, found, err := two.LeaseBatch(ctx, "here", []string{"zeta"}, nil); err != nil || !found || b.ID != lost.ID {
 			t.Errorf("a batch that was given back: %+v, %v, %v", b, found, err)
 		}
 		if _, err := one.SaveBatch(ctx, &lost); !errors.Is(err, batch.ErrLost) {
 			t.Errorf("a process writes a batch of another one: %v", err)
 		}
 		storetest.Close(t, one.DB) // its lease ends
-		if b, found, err := two.LeaseBatch(ctx, "here", nil); err != nil || !found || !slices.Contains(taken[0], b.ID) {
+		if b, found, err := two.LeaseBatch(ctx, "here", nil, nil); err != nil || !found || !slices.Contains(taken[0], b.ID) {
 			t.Errorf("a batch of a process that ended: %+v, %v, %v", b, found, err)
 		}
 	})

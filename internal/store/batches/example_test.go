@@ -29,7 +29,7 @@ func Example() {
 		return
 	}
 	for range 2 {
-		leased, found, err := s.LeaseBatch(ctx, "disk-1", nil)
+		leased, found, err := s.LeaseBatch(ctx, "disk-1", nil, nil)
 		fmt.Println(leased.ID, leased.Endpoint, found, err)
 	}
 	// Output:
