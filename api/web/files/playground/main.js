@@ -60,7 +60,7 @@ function App() {
   const View = views[view], top = html`${view === "chat" && html`<${ModelMenu} models=${models} value=${model} onValue=${choose} />`}
     ${key.get() && html`<${Button} kind="quiet" icon="key" label="Sign out: forget the key" onClick=${() => { key.set(""); loaded.again(); }} />`}`;
   return html`<${Shell} name="playground" nav=${nav} current=${view} top=${top} side=${html`${view === "chat" && html`<${Button} icon="plus" class="new" onClick=${() => go("chat")}>New chat<//><${Conversations} current=${id} />`}
-    <p class="outside"><a href="../docs">API reference</a></p>`}>
+    <nav class="outside" aria-label="Elsewhere"><a href="../docs">API reference</a></nav>`}>
     <${Guard} key=${view}>${view === "chat" ? html`<${Chat} id=${id} model=${model} models=${models} builtIn=${builtIn} />` : view === "start" ? html`<${Start} models=${models} builtIn=${builtIn} />`
     : View ? html`<${View} models=${models} />` : html`<h1 class="unseen">Playground</h1><${Empty} title="There is no such view" actions=${html`<a class="button primary" href="#/chat">To the chat</a>`} />`}<//><//>`;
 }
