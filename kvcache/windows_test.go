@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+
+	"weir/internal/reference"
 )
 
 // conversation is one of several turns that begins with a system prompt.
@@ -60,6 +62,7 @@ func prefixOf(ids []int32) string { return fmt.Sprint(len(ids), ids[len(ids)-3:]
 // Conversations of several turns over shared system prompts find what was computed before in a pool of windows that has room
 // for a quarter more than they use, and not for all that their windows have passed.
 func TestWindowsKeepWhatConversationsUse(t *testing.T) {
+	reference.Slow(t)
 	for _, windows := range [][]int{{0, 512, 512, 512, 512, 512, 512}, {0, 128}, {0, 512, 512, 0, 1024, 1024}} {
 		rng := rand.New(rand.NewPCG(1, 2))
 		systems := make([][]int32, 12)

@@ -242,7 +242,7 @@ func postTo(s *servertest.Server, address string) int {
 }
 
 var (
-	transferTokens = stdflag.Int("transfer-tokens", 512, "tokens of the prefix that is fetched and computed")
+	transferTokens = stdflag.Int("transfer-tokens", 256, "tokens of the prefix that is fetched and computed")
 	transferRounds = stdflag.Int("transfer-rounds", 1, "prefixes of each real model")
 )
 
