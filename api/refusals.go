@@ -71,6 +71,7 @@ var Refusals = map[string]Refusal{
 	"unsupported_operation":       {http.StatusNotImplemented, TypeServer, 0},
 	"http_version_not_supported":  {http.StatusHTTPVersionNotSupported, TypeInvalidRequest, 0},
 	"previous_response_not_found": {http.StatusBadRequest, TypeInvalidRequest, 0},
+	"conversation_not_found":      {http.StatusNotFound, TypeInvalidRequest, 0},
 	"response_not_found":          {http.StatusNotFound, TypeInvalidRequest, 0},
 
 	// who calls

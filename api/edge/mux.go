@@ -109,16 +109,12 @@ func (m *Mux) bars(rt *Route, h *fasthttp.RequestHeader, c tenant.Caller) *api.E
 	if fault := rt.admit(h, c); fault != nil || !rt.Unknown {
 		return fault
 	}
-	var list []string
-	for _, r := range m.Routes() {
-		list = append(list, strings.Join(r.Methods, " ")+" "+r.Pattern)
-	}
 	path := RequestPath(h.RequestURI())
 	hint := ""
 	if near := m.meant(path); near != "" {
 		hint = "did you mean " + near + "? "
 	}
-	return api.Refuse("unknown_url", fmt.Sprintf("nothing is served at %.100q; %sthere are: %s", path, hint, strings.Join(list, ", ")))
+	return api.Refuse("unknown_url", fmt.Sprintf("nothing is served at %.100q; %sGET /openapi.json lists all paths, /docs shows them", path, hint))
 }
 
 // meant is the path of a route that is asked by a client whose base URL has /v1 once too often, or not at all, and by a path with a slash too

@@ -166,12 +166,12 @@ func TestMuxAsksInOrder(t *testing.T) {
 	}
 }
 
-// TestMuxListsTheRoutesOfAllProtocols: a caller who asks for a path that is none learns which there are, of any protocol.
-func TestMuxListsTheRoutesOfAllProtocols(t *testing.T) {
+// TestMuxNamesTheListOfPaths: a caller who asks for a path that is none learns where all are told.
+func TestMuxNamesTheListOfPaths(t *testing.T) {
 	m, _, _ := newSpoken(t)
 	ctx := asking("GET", "/b%22"+strings.Repeat("b", 200), "sk-0123456789")
 	m.Handle(ctx)
-	want := `nothing is served at "/b\"` + strings.Repeat("b", 97) + `"; there are: GET POST /a/{id}, GET POST /rest/{id}`
+	want := `nothing is served at "/b\"` + strings.Repeat("b", 97) + `"; GET /openapi.json lists all paths, /docs shows them`
 	if got := ctx.Response.Body(); ctx.Response.StatusCode() != 404 || !bytes.Contains(got, api.AppendString(nil, want)) {
 		t.Errorf("%d %s\nwant %s", ctx.Response.StatusCode(), got, want)
 	}

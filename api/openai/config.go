@@ -60,6 +60,7 @@ type Config struct {
 	Outcomes edge.OutcomeFunc // POST /v1/outcomes; nil: not served
 
 	Version string             // of the program, for /version
+	Slots   int                // sequences that a model generates at once, for /slots; 0 is not known
 	Counter *tokenizer.Counter // counts for OpenAI-family model names in /tokenize; nil: none
 	Hooks   edge.Hooks
 	Metrics http.Handler // GET /metrics, with the scope of metrics; nil: not served

@@ -5,6 +5,7 @@ import (
 	"weir/api/openai/answer"
 	"weir/api/openai/completion"
 	"weir/api/openai/job"
+	"weir/api/openai/llamaserver"
 	"weir/api/openai/messages"
 	"weir/api/openai/models"
 	"weir/api/openai/relay"
@@ -45,4 +46,13 @@ var (
 	messageEndpoint = endpoint{service{routeMessages, relay.PathMessages, "msg_", true}, func(r completion.Reader, o *job.Body, m *models.Model) (*job.Job, *api.Error) {
 		return messages.Read(r.ReadChat, o, m)
 	}, messages.NewEncoder, messages.Translate, nil}
+
+	// The native paths of llama.cpp's server are not asked of the servers behind a model, which may be others.
+	nativeEndpoint = endpoint{service{routeNative, "", "cmpl-", true}, func(r completion.Reader, o *job.Body, m *models.Model) (*job.Job, *api.Error) {
+		return llamaserver.Read(r.ReadCompletion, o, m)
+	}, llamaserver.NewEncoder, nil, nil}
+
+	infillEndpoint = endpoint{service{routeInfill, "", "cmpl-", true}, func(r completion.Reader, o *job.Body, m *models.Model) (*job.Job, *api.Error) {
+		return llamaserver.ReadInfill(r.ReadCompletion, o, m)
+	}, llamaserver.NewEncoder, nil, nil}
 )

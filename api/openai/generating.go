@@ -92,6 +92,9 @@ func (c *generating) answerBy(m *models.Model, o *job.Body, more bool) *api.Erro
 		if c.wantsPrefix() {
 			return noPrefix("the model " + m.ID + " is served by another server")
 		}
+		if c.endpoint.upstream == "" {
+			return tokenizesHere(m)
+		}
 		return c.relayAnswer(m, o, more)
 	}
 	defer c.tellLoad(m)

@@ -5,9 +5,12 @@ import (
 
 	"weir/api"
 	"weir/api/edge"
+	"weir/api/openai/job"
+	"weir/api/openai/jsonbody"
 	"weir/api/openai/messages"
 	"weir/api/openai/params"
 	"weir/api/openai/relay"
+	"weir/api/openai/responses"
 	"weir/api/openai/translation"
 )
 
@@ -60,6 +63,46 @@ func (c *tokenizing) countMessages() *api.Error {
 	api.WriteJSON(c.ctx, statusOK, struct {
 		InputTokens int `json:"input_tokens"`
 	}{len(ids)})
+	return nil
+}
+
+// promptFields are those of a chat that decide on its prompt.
+var promptFields = []string{"messages", "tools", "tool_choice", "reasoning_effort", "enable_thinking", "chat_template_kwargs", "add_generation_prompt", "continue_final_message"}
+
+func serveInputTokens(c *call) *api.Error { return (&tokenizing{call: c}).countResponse() }
+
+// countResponse says how many tokens the prompt of a request of POST /v1/responses has.
+func (c *tokenizing) countResponse() *api.Error {
+	fault := c.open()
+	if fault == nil {
+		fault = c.stored().Recall(c.o)
+	}
+	if fault == nil {
+		fault = c.find()
+	}
+	if fault != nil {
+		return fault
+	}
+	defer c.works()()
+	w, fault := responses.Translate(c.o)
+	if fault != nil {
+		return fault
+	}
+	w.Finish(c.o.Object)
+	prompt := &job.Body{Object: &jsonbody.Object{Notes: w.Chat.Notes}, Permit: c.o.Permit}
+	for _, name := range promptFields {
+		if raw, ok := w.Chat.Take(name); ok {
+			prompt.Add(name, raw)
+		}
+	}
+	_, ids, fault := c.renderChat(prompt, &fault)
+	if fault != nil {
+		return w.Explain(fault)
+	}
+	api.WriteJSON(c.ctx, statusOK, struct {
+		Object      string `json:"object"`
+		InputTokens int    `json:"input_tokens"`
+	}{"response.input_tokens", len(ids)})
 	return nil
 }
 

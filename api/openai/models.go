@@ -65,6 +65,7 @@ type modelJSON struct {
 	Object      string      `json:"object"`
 	Created     int64       `json:"created"`
 	OwnedBy     string      `json:"owned_by"`
+	Root        string      `json:"root,omitempty"` // of an alias: the model that it names
 	MaxModelLen int         `json:"max_model_len,omitempty"`
 	Kind        models.Kind `json:"kind,omitempty"`
 	Dimensions  int         `json:"dimensions,omitempty"`
@@ -93,9 +94,14 @@ func serveModels(c *call) *api.Error {
 	if isAnthropics(c) {
 		return listAnthropicModels(c, set)
 	}
-	list := make([]modelJSON, len(set.List))
-	for i, m := range set.List {
-		list[i] = modelJSONOf(m)
+	list := make([]modelJSON, 0, len(set.List))
+	for _, m := range set.List {
+		j := modelJSONOf(m)
+		list = append(list, j)
+		for _, alias := range m.Aliases {
+			j.ID, j.Root = alias, m.ID
+			list = append(list, j)
+		}
 	}
 	api.WriteJSON(c.ctx, statusOK, struct {
 		Object string      `json:"object"`

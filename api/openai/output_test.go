@@ -129,7 +129,7 @@ func TestPromptLogprobs(t *testing.T) {
 	check(out.Choices[0].Prompt, 3, 0)
 	out = r.whole(routeChat, "", `{"messages":[{"role":"user","content":"Hello"}],"prompt_logprobs":1}`)
 	check(out.Prompt, len(r.backend.run(t, 3).req.Prompt), 1)
-	if out := r.whole(routeCompletions, "", `{"prompt":[65,66,67]}`); out.Choices[0].Prompt != nil {
+	if out := r.whole(routeCompletions, "", `{"prompt":[65,66,67]}`); string(out.Choices[0].Prompt) != "null" {
 		t.Errorf("prompt_logprobs unasked: %s", out.Choices[0].Prompt)
 	}
 	if status, text := r.post(routeCompletions, `{"prompt":[65,66],"prompt_logprobs":1,"stream":true}`); status != 400 || !strings.Contains(text, "stream") {

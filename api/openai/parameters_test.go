@@ -30,7 +30,7 @@ func TestPageListsTheParameters(t *testing.T) {
 	section, _, _ = strings.Cut(section, "\n## ")
 	elsewhere := []string{"echo", "prompt", "suffix", "messages", "reasoning_effort", "documents", "truncation_side", "audio", // read by some endpoints
 		"tools", "tool_choice", "parallel_tool_calls", "functions", "function_call", "include_reasoning", "store", "verbosity",
-		"thinking_token_budget", "thinking_budget_tokens", "cache_salt"}
+		"thinking_token_budget", "thinking_budget_tokens", "cache_salt", "n_probs"}
 	section += "`audio`" // a message's, which must be empty
 	var listed []string
 	for _, m := range regexp.MustCompile("`([a-z][a-z0-9_.]*)`").FindAllStringSubmatch(section, -1) {

@@ -58,7 +58,7 @@ func offers(m *models.Model, e *endpoint) bool {
 // unstored is a request of Responses whose answer the server behind the model shall not keep:
 // clients could not come back to it, since their next request may go to another server.
 func unstored(o *jsonbody.Object) *jsonbody.Object {
-	sent := o.Without("store", "background", "previous_response_id")
+	sent := o.Without("store", "background", "previous_response_id", "conversation")
 	sent.Add("store", []byte("false"))
 	return sent
 }

@@ -40,7 +40,6 @@ var refusedRewordings = []struct{ path, body, param, code string }{
 	{routeResponses, `{"input":"hi","instructions":[]}`, "instructions", "unsupported_parameter"},
 	{routeResponses, `{"input":"hi","messages":[]}`, "messages", "unsupported_parameter"},
 	{routeResponses, `{"input":"hi","prompt":{"id":"p"}}`, "prompt", "unsupported_parameter"},
-	{routeResponses, `{"input":"hi","conversation":"c"}`, "conversation", "unsupported_parameter"},
 	{routeResponses, `{"input":"hi","max_output_tokens":0}`, "max_output_tokens", "invalid_value"},
 	{routeResponses, `{"input":"hi","max_output_tokens":"x"}`, "max_output_tokens", "invalid_type"},
 	{routeResponses, `{"input":"hi","temperature":3}`, "temperature", "invalid_value"},

@@ -11,34 +11,43 @@ import (
 
 // The paths that this package serves.
 const (
-	routeChat        = "/v1/chat/completions"
-	routeCompletions = "/v1/completions"
-	routeResponses   = "/v1/responses"
-	routeMessages    = "/v1/messages"
-	routeResponse    = "/v1/responses/{id}"
-	routeInputItems  = "/v1/responses/{id}/input_items"
-	routeCancel      = "/v1/responses/{id}/cancel"
-	routeCount       = "/v1/messages/count_tokens"
-	routeEmbeddings  = "/v1/embeddings"
-	routeRerank      = "/v1/rerank"
-	routeScore       = "/v1/score"
-	routeDecisions   = "/v1/decisions"
-	routeSystemOne   = "/v1/systemone"
-	routeModerations = "/v1/moderations"
-	routeEmbed       = "/embed"
-	routeCohereEmbed = "/v2/embed"
-	routeModels      = "/v1/models"
-	routeModel       = "/v1/models/{id}"
-	routeUsage       = "/v1/usage"
-	routeTokenize    = "/tokenize"
-	routeDetokenize  = "/detokenize"
-	routeTokenizer   = "/tokenizer_info"
-	routeTemplate    = "/apply-template"
-	routeHealth      = "/health"
-	routeReady       = "/ready"
-	routeVersion     = "/version"
-	routeMetrics     = "/metrics"
+	routeChat              = "/v1/chat/completions"
+	routeCompletions       = "/v1/completions"
+	routeResponses         = "/v1/responses"
+	routeMessages          = "/v1/messages"
+	routeResponse          = "/v1/responses/{id}"
+	routeInputItems        = "/v1/responses/{id}/input_items"
+	routeCancel            = "/v1/responses/{id}/cancel"
+	routeCount             = "/v1/messages/count_tokens"
+	routeEmbeddings        = "/v1/embeddings"
+	routeRerank            = "/v1/rerank"
+	routeScore             = "/v1/score"
+	routeDecisions         = "/v1/decisions"
+	routeSystemOne         = "/v1/systemone"
+	routeModerations       = "/v1/moderations"
+	routeEmbed             = "/embed"
+	routeCohereEmbed       = "/v2/embed"
+	routeModels            = "/v1/models"
+	routeModel             = "/v1/models/{id}"
+	routeUsage             = "/v1/usage"
+	routeTokenize          = "/tokenize"
+	routeDetokenize        = "/detokenize"
+	routeTokenizer         = "/tokenizer_info"
+	routeTemplate          = "/apply-template"
+	routeHealth            = "/health"
+	routeReady             = "/ready"
+	routeVersion           = "/version"
+	routeMetrics           = "/metrics"
+	routeConversations     = "/v1/conversations"
+	routeConversation      = "/v1/conversations/{id}"
+	routeConversationItems = "/v1/conversations/{id}/items"
+	routeConversationItem  = "/v1/conversations/{id}/items/{item_id}"
+	routeInputTokens       = "/v1/responses/input_tokens"
 
+	routeNative         = "/completion" // of llama.cpp's server, as those that follow
+	routeInfill         = "/infill"
+	routeProps          = "/props"
+	routeSlots          = "/slots"
 	ollamaPaths         = "/api/" // all of Ollama's own
 	routeOllamaChat     = "/api/chat"
 	routeOllamaGenerate = "/api/generate"
@@ -67,6 +76,11 @@ func (s *Server) routeTable() []*route {
 		infer(routeChat, generated(&chatEndpoint)),
 		infer(routeCompletions, generated(&completionEndpoint)),
 		infer(routeResponses, generated(&responseEndpoint)),
+		post(routeConversations, createConversation),
+		on(routeConversationItem, serveConversationItem, http.MethodGet, http.MethodDelete),
+		on(routeConversationItems, serveConversationItems, http.MethodGet, http.MethodPost),
+		on(routeConversation, serveConversation, http.MethodGet, http.MethodPost, http.MethodDelete),
+		post(routeInputTokens, serveInputTokens),
 		get(routeInputItems, serveInputItems),
 		post(routeCancel, cancelResponse),
 		on(routeResponse, serveStoredResponse, http.MethodGet, http.MethodDelete),
@@ -105,6 +119,12 @@ func (s *Server) routeTable() []*route {
 		post("/api/copy", notOllamas),
 		on("/api/delete", notOllamas, http.MethodDelete),
 		post("/api/blobs/{id}", notOllamas),
+		infer(routeNative, generated(&nativeEndpoint)),
+		infer("/completions", generated(&nativeEndpoint)),
+		infer(routeInfill, generated(&infillEndpoint)),
+		get("/models", serveModels),
+		get(routeProps, serveProps),
+		get(routeSlots, serveSlots),
 		open(routeHealth, serveHealth),
 		open(routeReady, serveReady),
 		open(routeVersion, serveVersion),
@@ -196,6 +216,10 @@ func (rt *route) match(path string) (rest string, ok bool) {
 		return "", path == rt.Pattern
 	}
 	rest, ok = strings.CutPrefix(path, before)
+	if between, _, two := strings.Cut(behind, "{"); two { // rest has both, with what is between
+		id, second, found := strings.Cut(rest, between)
+		return rest, ok && found && id != "" && second != ""
+	}
 	if ok {
 		rest, ok = strings.CutSuffix(rest, behind)
 	}

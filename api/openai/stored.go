@@ -4,6 +4,7 @@ import (
 	"weir/api"
 	"weir/api/conversation"
 	"weir/api/openai/job"
+	"weir/api/openai/jsonbody"
 	"weir/api/openai/responses"
 	"weir/api/openai/stored"
 )
@@ -19,12 +20,47 @@ func serveInputItems(c *call) *api.Error { return c.stored().ServeInputItems() }
 
 func cancelResponse(c *call) *api.Error { return c.stored().ServeCancel() }
 
+func createConversation(c *call) *api.Error {
+	o, fault := c.body()
+	if fault != nil {
+		return fault
+	}
+	return c.stored().CreateConversation(o.Object, c.id)
+}
+
+// object reads the body where a path takes one.
+func (c *call) object() (*jsonbody.Object, *api.Error) {
+	o, fault := c.body()
+	if fault != nil {
+		return nil, fault
+	}
+	return o.Object, nil
+}
+
+func serveConversation(c *call) *api.Error { return c.stored().ServeConversation(c.object) }
+
+func serveConversationItems(c *call) *api.Error {
+	return c.stored().ServeConversationItems(c.id, c.object)
+}
+
+func serveConversationItem(c *call) *api.Error { return c.stored().ServeConversationItem() }
+
 // keepResponse prepares a job's response for being kept.
 func (c *call) keepResponse(j *job.Job) {
 	r := responses.RequestOf(j)
-	if r == nil || !r.Store {
+	if r == nil {
 		return
 	}
+	if r.Store {
+		c.keepObject(j, r)
+	}
+	if r.Conversation != "" {
+		r.Keeper = c.server.responses.InConversation(c.caller.Tenant.Name, r.Conversation, r.StoredInput(j.ID), r.Keeper)
+	}
+}
+
+// keepObject prepares a response itself for being kept.
+func (c *call) keepObject(j *job.Job, r *responses.Request) {
 	r.Keeper = c.server.responses.NewKeeper(conversation.Response{
 		Tenant: c.caller.Tenant.Name, ID: j.ID, Previous: r.Previous, Input: r.StoredInput(j.ID),
 	})

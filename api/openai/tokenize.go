@@ -2,6 +2,7 @@ package openai
 
 import (
 	"math"
+	"unicode/utf8"
 
 	"weir/api"
 	"weir/api/openai/job"
@@ -69,6 +70,9 @@ func (c *tokenizing) tokenize() *api.Error {
 		return fault
 	}
 	defer c.works()()
+	if c.o.Has("content") {
+		return c.tokenizeContent()
+	}
 	o, m := c.o, c.m
 	var ids []int32
 	pieces := o.Flag("return_token_strs", false, &fault)
@@ -89,6 +93,48 @@ func (c *tokenizing) tokenize() *api.Error {
 	}
 	api.WriteJSON(c.ctx, statusOK, answer)
 	return nil
+}
+
+// pieceJSON is a token with its text, as llama.cpp's server has it: bytes where it is no UTF-8 by itself.
+type pieceJSON struct {
+	ID    int32 `json:"id"`
+	Piece any   `json:"piece"`
+}
+
+// tokenizeContent answers as llama.cpp's /tokenize.
+func (c *tokenizing) tokenizeContent() (fault *api.Error) {
+	text, _ := c.o.Text("content", &fault)
+	e := tokenizer.EncodeOptions{AddSpecial: c.o.Flag("add_special", false, &fault), ParseSpecial: c.o.Flag("parse_special", true, &fault)}
+	pieces := c.o.Flag("with_pieces", false, &fault)
+	c.finish(c.o.Object, &fault)
+	if fault != nil {
+		return fault
+	}
+	ids, fault := c.permit.Encode(c.m, "content", []tokenizer.Span{{Text: text, Control: e.ParseSpecial}}, e)
+	if fault != nil {
+		return fault
+	}
+	var tokens any = append([]int32{}, ids...)
+	if pieces {
+		list := make([]pieceJSON, len(ids))
+		for i, id := range ids {
+			piece := c.m.Tokenizer.AppendPiece(nil, id, true)
+			if list[i] = (pieceJSON{id, string(piece)}); !utf8.Valid(piece) {
+				list[i].Piece = bytesOf(piece)
+			}
+		}
+		tokens = list
+	}
+	api.WriteJSON(c.ctx, statusOK, map[string]any{"tokens": tokens})
+	return nil
+}
+
+// bytesOf are bytes as JSON has numbers.
+func bytesOf(piece []byte) (list []int) {
+	for _, b := range piece {
+		list = append(list, int(b))
+	}
+	return list
 }
 
 // checkBytes refuses bodies that are longer than counting tokens is
@@ -225,7 +271,8 @@ func (c *tokenizing) detokenize() *api.Error {
 	if fault != nil {
 		return fault
 	}
-	api.WriteJSON(c.ctx, statusOK, map[string]string{"prompt": m.Tokenizer.Decode(ids, special)})
+	text := m.Tokenizer.Decode(ids, special)
+	api.WriteJSON(c.ctx, statusOK, map[string]string{"prompt": text, "content": text}) // vLLM's name, and llama.cpp's
 	return nil
 }
 

@@ -16,7 +16,7 @@ import (
 
 // Document is the OpenAPI document of routes. A route without an entry is told by its path and methods alone.
 func Document(routes []*edge.Route, version string) ([]byte, error) {
-	d := document{paths: map[string]map[string]any{}, used: map[string]bool{}, ids: map[string]bool{}}
+	d := document{paths: map[string]map[string]any{}, used: map[string]bool{}, ids: map[string]bool{}, told: map[string]bool{}}
 	for _, rt := range routes {
 		if !rt.Unknown && !strings.Contains(rt.Pattern, "{unknown}") {
 			d.add(rt)
@@ -34,7 +34,7 @@ func Document(routes []*edge.Route, version string) ([]byte, error) {
 		"tags":    d.tags(),
 		"paths":   d.paths,
 		"components": map[string]any{
-			"schemas": allSchemas(), "responses": faults(), "headers": headers,
+			"schemas": allSchemas(), "responses": d.faults(), "headers": headers,
 			"securitySchemes": map[string]any{
 				"key":    map[string]any{"type": "http", "scheme": "bearer", "description": "A key or token of the caller's. Servers on loopback may ask for none."},
 				"apiKey": map[string]any{"type": "apiKey", "in": "header", "name": "x-api-key", "description": "The same, as Anthropic's clients send it."},
@@ -59,6 +59,7 @@ type document struct {
 	paths map[string]map[string]any
 	used  map[string]bool // groups
 	ids   map[string]bool // of operations
+	told  map[string]bool // error answers
 }
 
 func (d *document) tags() (list []any) {
@@ -97,7 +98,7 @@ func (d *document) add(rt *edge.Route) {
 }
 
 func (d *document) operation(rt *edge.Route, method string, o *Operation) map[string]any {
-	out := map[string]any{"operationId": d.id(method, rt.Pattern), "summary": o.Summary, "responses": responses(rt, method, o)}
+	out := map[string]any{"operationId": d.id(method, rt.Pattern), "summary": o.Summary, "responses": d.responses(rt, method, o)}
 	if o.More != "" {
 		out["description"] = o.More
 	}
@@ -141,7 +142,7 @@ func (d *document) id(method, pattern string) string {
 }
 
 // responses are the answers of an operation by status.
-func responses(rt *edge.Route, method string, o *Operation) map[string]any {
+func (d *document) responses(rt *edge.Route, method string, o *Operation) map[string]any {
 	kind := o.Kind
 	if kind == "" {
 		kind = jsonKind
@@ -178,7 +179,9 @@ func responses(rt *edge.Route, method string, o *Operation) map[string]any {
 		statuses = append(statuses, http.StatusConflict)
 	}
 	for _, status := range statuses {
-		all[strconv.Itoa(status)] = map[string]any{"$ref": "#/components/responses/" + prefixOf(o) + strconv.Itoa(status)}
+		name := prefixOf(o) + strconv.Itoa(status)
+		d.told[name] = true
+		all[strconv.Itoa(status)] = map[string]any{"$ref": "#/components/responses/" + name}
 	}
 	return all
 }
@@ -198,8 +201,8 @@ func prefixOf(o *Operation) string {
 	return "Fault"
 }
 
-// faults are the error answers by form and status.
-func faults() map[string]any {
+// faults are the error answers that operations have, by form and status.
+func (d *document) faults() map[string]any {
 	codes := map[int][]string{}
 	for code, r := range api.Refusals {
 		codes[r.Status] = append(codes[r.Status], code)
@@ -208,6 +211,9 @@ func faults() map[string]any {
 	for status, list := range codes {
 		slices.Sort(list)
 		for prefix, schema := range map[string]string{"Fault": "Fault", "Messages": "MessagesFault", "Predict": "PredictFault"} {
+			if !d.told[prefix+strconv.Itoa(status)] {
+				continue
+			}
 			all[prefix+strconv.Itoa(status)] = map[string]any{
 				"description": strings.TrimPrefix(http.StatusText(status)+": "+strings.Join(list, ", "), ": "),
 				"content":     map[string]any{jsonKind: map[string]any{"schema": named(schema)}},

@@ -33,6 +33,7 @@ const (
 	groupBatches   = "Files and batches"
 	groupOllama    = "Ollama"
 	groupPooling   = "Embeddings and reranks"
+	groupLlama     = "llama.cpp's server"
 	groupTokens    = "Tokens"
 	groupPredict   = "Predictions"
 	groupServer    = "Server"
@@ -45,6 +46,7 @@ var groups = []struct{ name, about string }{
 	{groupBatches, "Uploads, and batches of requests that run beside all others."},
 	{groupOllama, "Chats, prompts, vectors and models, as Ollama's clients ask."},
 	{groupPooling, "Vectors, reranks and scores, in the forms of OpenAI, Cohere, Jina, vLLM and text-embeddings-inference."},
+	{groupLlama, "Native paths of llama.cpp's server."},
 	{groupTokens, "Text to token ids and back."},
 	{groupPredict, "Classical models: TensorFlow Serving's V1, KServe's V2 and Triton's extensions."},
 	{groupServer, "State, use and metrics of the server."},
@@ -52,7 +54,7 @@ var groups = []struct{ name, about string }{
 }
 
 // tables are the operations by "METHOD pattern", one table for each API.
-var tables = []map[string]Operation{openaiOperations, anthropicOperations, ollamaOperations, batchOperations, poolingOperations, predictOperations, serverOperations}
+var tables = []map[string]Operation{openaiOperations, anthropicOperations, ollamaOperations, batchOperations, poolingOperations, predictOperations, serverOperations, decisionOperations}
 
 // find is the entry of a route's method.
 func find(method, pattern string) (Operation, bool) {
@@ -79,6 +81,8 @@ func Keys() (list []string) {
 
 // same are routes that are told as another: a second name of it, or the same path for another kind of model.
 var same = map[string]string{
+	"POST /completions":      "POST /completion",
+	"GET /models":            "GET /v1/models",
 	"POST /embeddings":       "POST /v1/embeddings",
 	"POST /rerank":           "POST /v1/rerank",
 	"POST /v2/rerank":        "POST /v1/rerank",

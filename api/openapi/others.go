@@ -77,8 +77,8 @@ var poolingOperations = map[string]Operation{
 	"POST /v1/score": {Group: groupPooling, Summary: "Scores of pairs of texts", Body: object("", append(encodedFields(), may("text_1", Schema{}), may("text_2", Schema{}), may("queries", Schema{}), may("documents", Schema{}), may("items", Schema{}),
 		may("data_1", Schema{}), may("data_2", Schema{}))...)},
 
-	"POST /tokenize": {Group: groupTokens, Summary: "The ids of a text, or of messages under the chat template", Body: object("", may("model", text("")), may("prompt", text("")), may("messages", list("", named("ChatMessage"))),
-		may("add_special_tokens", flag("")), may("parse_special", flag("")), may("return_token_strs", flag(""))),
+	"POST /tokenize": {Group: groupTokens, Summary: "The ids of a text, or of messages under the chat template", Body: object("", may("model", text("")), may("prompt", text("")), may("messages", list("", named("ChatMessage"))), may("content", text("llama.cpp's name: the answer has its form")),
+		may("add_special", flag("With content")), may("with_pieces", flag("With content")), may("add_special_tokens", flag("")), may("parse_special", flag("")), may("return_token_strs", flag(""))),
 		Answer: object("", need("count", integer("")), need("tokens", list("", integer(""))), may("max_model_len", integer("")), may("token_strs", null(list("", text("")))))},
 	"POST /detokenize": {Group: groupTokens, Summary: "The text of ids", Body: object("", may("model", text("")), need("tokens", list("", integer(""))), may("skip_special_tokens", flag(""))), Answer: object("", need("prompt", text("")))},
 	"POST /apply-template": {Group: groupTokens, Summary: "Messages as the prompt that the model sees", Body: object("", may("model", text("")), need("messages", list("", named("ChatMessage"))), may("tools", list("", named("ChatTool")))),

@@ -140,7 +140,7 @@ func (o *outputs) row(worker, i int) {
 	if next := r.pos + 1; j.req.PromptLogprobs >= 0 && next < len(j.req.Prompt) {
 		id := j.req.Prompt[next]
 		lp, top := o.work[worker].Logprob(logits, id, j.req.PromptLogprobs)
-		r.prompt = inference.Event{Kind: inference.EventPrompt, Token: id, Logprob: lp, Top: top}
+		r.prompt = inference.Event{Kind: inference.EventPrompt, Token: id, Logprob: lp, Rank: sample.Rank(logits, id), Top: top}
 	}
 	switch {
 	case !r.sampled || c.Samples == 0:

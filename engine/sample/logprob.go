@@ -32,6 +32,17 @@ func (w *Scratch) LogNorm(logits []float32) float64 {
 	return float64(top) + math.Log(w.total())
 }
 
+// Rank is how likely a token is among all: 1 and the number of those that are likelier.
+func Rank(logits []float32, id inference.TokenID) int32 {
+	rank := int32(1)
+	for _, l := range logits {
+		if l > logits[id] {
+			rank++
+		}
+	}
+	return rank
+}
+
 // likeliest lists the n tokens with the highest logits, in memory of w: as
 // many blocks have one as high as the n-th of their maxima, so no lower token
 // need be looked at, nor more than n that are equal to it.

@@ -240,6 +240,8 @@ var bans = []ban{
 	{"api/openai/ollama", "api/openai/completion", "no API of generations knows another; what they share is translation, job and answer"},
 	{"api/openai/ollama", "api/openai/responses", "no API of generations knows another; what they share is translation, job and answer"},
 	{"api/openai/ollama", "api/openai/messages", "no API of generations knows another; what they share is translation, job and answer"},
+	{"api/openai/llamaserver", "api/openai/completion", "no API of generations knows another; what they share is translation, job and answer"},
+	{"api/openai/llamaserver", "api/openai/messages", "no API of generations knows another; what they share is translation, job and answer"},
 	{"api/openai/relay", "api/openai/completion", "what passes through is not read as a request"},
 	{"api/openai/pooling", "api/openai/completion", "what text encoders are asked is no generation"},
 	{"api/openai/decision", "api/openai/completion", "decisions are no generation"},

@@ -208,6 +208,7 @@ type Event struct {
 	Choice  int
 	Token   TokenID
 	Logprob float32
+	Rank    int32          // of an EventPrompt's token by its likelihood, from 1; 0 is not known
 	Top     []TokenLogprob // best first; nil unless asked for
 }
 

@@ -90,6 +90,7 @@ func (s *Server) identify(about *Config) (edge openai.Config, err error) {
 	}
 	s.closing.pushed("traces", s.watchers.Traces.Close)
 	edge = c.API
+	edge.Slots = c.Scheduler.MaxSeqs
 	edge.Version, edge.Callers, edge.Usage = s.build.Version, s.callers.authenticator, s.quotas.ledger
 	if s.store != nil {
 		edge.Idempotency.Claims, edge.Responses.Store = s.store.Claims, s.store.Responses

@@ -76,6 +76,7 @@ type StopReason struct {
 type TokenRecord struct {
 	ID      inference.TokenID
 	Logprob float32
+	Rank    int32 // of a token of the prompt by its likelihood, from 1; 0 is not known
 	Top     []inference.TokenLogprob
 	Start   Position
 	End     int // bytes

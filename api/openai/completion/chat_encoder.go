@@ -162,7 +162,7 @@ func (e *chatEncoder) appendCalls(dst []byte, calls []answer.CallPart) []byte {
 // first, where asked for.
 func (e *chatEncoder) appendPromptIDs(dst []byte) []byte {
 	if !e.promptIDs {
-		return dst
+		return e.appendNull(dst, `,"prompt_token_ids":null`)
 	}
 	e.promptIDs = false
 	dst = append(dst, `,"prompt_token_ids":`...)

@@ -55,6 +55,8 @@ func (e *completionEncoder) appendChoice(dst []byte, d *answer.Delta) []byte {
 	if d.First && e.job.Params.ReturnTokenIDs {
 		dst = append(dst, `,"prompt_token_ids":`...)
 		dst = appendTokens(dst, e.job.Prompts[d.Prompt].IDs)
+	} else {
+		dst = e.appendNull(dst, `,"prompt_token_ids":null`)
 	}
 	return e.appendReason(dst, d)
 }

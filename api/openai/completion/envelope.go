@@ -101,6 +101,9 @@ func (e *envelope) appendReason(dst []byte, d *answer.Delta) []byte {
 	default:
 		dst = append(dst, "null"...)
 	}
+	if !e.job.Params.ReturnTokenIDs {
+		dst = e.appendNull(dst, `,"token_ids":null`)
+	}
 	return append(dst, '}')
 }
 
@@ -117,10 +120,10 @@ func (e *envelope) finishReason(d *answer.Delta) string {
 }
 
 // appendPromptLogprobs appends what vLLM gives for prompt_logprobs, where
-// asked for.
+// asked for; a whole answer without them has null, as vLLM's.
 func (e *envelope) appendPromptLogprobs(dst []byte, d *answer.Delta) []byte {
 	if d.PromptTokens == nil {
-		return dst
+		return e.appendNull(dst, `,"prompt_logprobs":null`)
 	}
 	dst = append(dst, `,"prompt_logprobs":[`...)
 	for i := range d.PromptTokens {
@@ -132,6 +135,14 @@ func (e *envelope) appendPromptLogprobs(dst []byte, d *answer.Delta) []byte {
 		dst = e.names.AppendRanked(dst, r)
 	}
 	return append(dst, ']')
+}
+
+// appendNull appends a field that a whole answer has without a value.
+func (e *envelope) appendNull(dst []byte, field string) []byte {
+	if e.job.Params.Stream {
+		return dst
+	}
+	return append(dst, field...)
 }
 
 // logprobs tells whether a delta's log-probabilities are written. Chunks

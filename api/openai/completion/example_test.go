@@ -13,7 +13,7 @@ import (
 
 // One answer of one token, as a stream of chunks.
 func ExampleNewChatEncoder() {
-	j := &job.Job{Name: "chatcmpl-1", Created: 1_772_366_400, Model: &models.Model{ID: "llama"}, Params: &params.Params{N: 1}}
+	j := &job.Job{Name: "chatcmpl-1", Created: 1_772_366_400, Model: &models.Model{ID: "llama"}, Params: &params.Params{Stream: true, N: 1}}
 	e := completion.NewChatEncoder(j)
 	events := e.AppendDelta(nil, &answer.Delta{First: true, Content: []byte("Water.")})
 	events = e.AppendDelta(events, &answer.Delta{Finish: inference.FinishStop})

@@ -151,7 +151,7 @@ func (g *Generation) unfinished(stream int) bool {
 func (g *Generation) handle(st *stream, e inference.Event) *choice.Choice {
 	switch e.Kind {
 	case inference.EventPrompt:
-		st.Prompt = append(st.Prompt, answer.TokenRecord{ID: e.Token, Logprob: e.Logprob, Top: e.Top})
+		st.Prompt = append(st.Prompt, answer.TokenRecord{ID: e.Token, Logprob: e.Logprob, Rank: e.Rank, Top: e.Top})
 		return nil
 	case inference.EventToken, inference.EventFinish:
 	default:

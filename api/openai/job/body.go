@@ -16,6 +16,7 @@ type Body struct {
 	// Requests of /v1/responses have these.
 	KeepsResponses bool              // the server does
 	Previous       string            // id of the response that the request goes on from; "" is none
+	Conversation   string            // id of the conversation that the request is part of; "" is none
 	Earlier        []json.RawMessage // the items of the conversation so far
 }
 
@@ -42,5 +43,5 @@ func (o *Body) KeepsState() bool {
 	var ignored *api.Error
 	background := o.Flag("background", false, &ignored)
 	store := o.Flag("store", o.KeepsResponses, &ignored)
-	return o.Previous != "" || background || store
+	return o.Previous != "" || o.Conversation != "" || background || store
 }

@@ -127,10 +127,12 @@ func appendTokenID(dst []byte, id inference.TokenID) []byte {
 }
 
 // AppendRanked appends {"id":{"logprob","rank","decoded_token"},…}: the token
-// itself and its alternatives. The rank of a token that is not among its
-// alternatives is not known, and null.
+// itself and its alternatives. A rank that is not known is null.
 func (n *Names) AppendRanked(dst []byte, r *answer.TokenRecord) []byte {
 	rank := 1 + slices.IndexFunc(r.Top, func(e inference.TokenLogprob) bool { return e.ID == r.ID })
+	if rank == 0 {
+		rank = int(r.Rank)
+	}
 	dst = n.appendRank(append(dst, '{'), inference.TokenLogprob{ID: r.ID, Logprob: r.Logprob}, rank)
 	for k, alt := range r.Top {
 		if alt.ID != r.ID {

@@ -22,7 +22,7 @@ import (
 // another version by another SetModels.
 type Model struct {
 	ID      string
-	Aliases []string // further names; not listed
+	Aliases []string // further names
 	Created int64    // Unix seconds; shown by /v1/models
 	Version string   // names what answers, as the digest of its weights; "" is not known
 

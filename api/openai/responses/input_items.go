@@ -1,6 +1,7 @@
 package responses
 
 import (
+	"encoding/json"
 	"strconv"
 	"strings"
 
@@ -17,6 +18,20 @@ func (r *Request) StoredInput(id string) []byte {
 		return r.itemsOf(text, id)
 	}
 	return r.itemsOf(r.input, id)
+}
+
+// StoredItems are items as they are stored: each has a type and an id, which is made of id, and messages have parts.
+func StoredItems(list []byte, id string) []byte { return (&Request{}).itemsOf(list, id) }
+
+// CheckItems reports what is wrong with items that stand at a path.
+func CheckItems(o *jsonbody.Object, path string, list []json.RawMessage) *api.Error {
+	var ignored translation.Messages
+	for i, item := range list {
+		if fault := readItem(&ignored, o, jsonbody.At(path, i), item); fault != nil {
+			return fault
+		}
+	}
+	return nil
 }
 
 func (r *Request) itemsOf(list []byte, id string) []byte {

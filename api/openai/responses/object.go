@@ -53,6 +53,9 @@ func (e *Encoder) appendObject(dst []byte, s State) []byte {
 	} else {
 		dst = api.AppendString(dst, r.Previous)
 	}
+	if r.Conversation != "" {
+		dst = append(api.AppendString(append(dst, `,"conversation":{"id":`...), r.Conversation), '}')
+	}
 	dst = append(append(dst, `,"reasoning":{"effort":`...), r.effort...)
 	dst = append(append(dst, `,"summary":`...), r.Summary...)
 	dst = append(append(dst, `},"service_tier":`...), e.tier()...)

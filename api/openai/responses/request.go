@@ -28,6 +28,7 @@ type Request struct {
 	parallel     bool
 	Summary      []byte // JSON; a thought is told as its own summary unless this is null
 	Previous     string // id of the response that this one goes on from; "" is none
+	Conversation string // id of the conversation that this one is part of; "" is none
 	input        []byte // JSON: what this request adds to the conversation
 	Store        bool   // the response is kept
 	background   bool   // it is computed without its client
@@ -91,7 +92,6 @@ func (r *Request) refuseOthers(o *jsonbody.Object, fault **api.Error) {
 	for _, f := range []struct{ name, wayOut string }{
 		{"messages", "send input, or use /v1/chat/completions"},
 		{"prompt", "prompts are not kept here: send instructions and input"},
-		{"conversation", "send the conversation as input"},
 		{"response_format", "send text.format"},
 		{"functions", "send tools"}, {"function_call", "send tool_choice"},
 		{"continue_final_message", "use /v1/chat/completions"}, {"add_generation_prompt", "use /v1/chat/completions"},
@@ -114,7 +114,7 @@ func (r *Request) refuseOthers(o *jsonbody.Object, fault **api.Error) {
 // readStore reads whether the answer is kept. As with OpenAI, it is kept unless the request
 // says otherwise.
 func (r *Request) readStore(o *job.Body, fault **api.Error) {
-	r.Previous = o.Previous
+	r.Previous, r.Conversation = o.Previous, o.Conversation
 	asked, said := o.Bool("store", fault)
 	r.Store = o.KeepsResponses && (asked || !said)
 	if asked && !o.KeepsResponses {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -31,6 +32,7 @@ type Responses struct {
 	heartbeatEvery time.Duration // of streams that are read again
 	Runs           Runs
 	unkept         unkept
+	conversations  locks
 }
 
 // New returns those of a server that keeps none yet.
@@ -106,6 +108,9 @@ func askContext() (context.Context, context.CancelFunc) {
 // Recall finds the items that a request goes on from.
 func (c *Call) Recall(o *job.Body) *api.Error {
 	o.KeepsResponses = c.keepsResponses()
+	if fault := c.recallConversation(o); fault != nil || o.Conversation != "" {
+		return fault
+	}
 	var fault *api.Error
 	id, ok := o.Text("previous_response_id", &fault)
 	if !ok || id == "" {
@@ -117,6 +122,9 @@ func (c *Call) Recall(o *job.Body) *api.Error {
 	ctx, cancel := askContext()
 	defer cancel()
 	chain, err := c.Responses.config.Store.Conversation(ctx, c.Tenant.Name, id)
+	if err == nil && strings.HasPrefix(id, ConversationPrefix) {
+		err = conversation.ErrUnknown
+	}
 	if err != nil {
 		return c.lostConversation(id, err)
 	}
@@ -223,7 +231,7 @@ func (u *unkept) over() {
 
 // findResponse finds the response that the path names.
 func (c *Call) findResponse() (*conversation.Response, *api.Error) {
-	if !c.Responses.keeps() {
+	if !c.Responses.keeps() || strings.HasPrefix(c.ID, ConversationPrefix) {
 		return nil, c.noResponse()
 	}
 	ctx, cancel := askContext()
@@ -244,7 +252,7 @@ func (c *Call) noResponse() *api.Error {
 }
 
 func (c *Call) deleteResponse() *api.Error {
-	if !c.Responses.keeps() {
+	if !c.Responses.keeps() || strings.HasPrefix(c.ID, ConversationPrefix) {
 		return c.noResponse()
 	}
 	if _, fault := c.Responses.Runs.stop(Key{c.Tenant.Name, c.ID}); fault != nil { // its end would be kept again
@@ -309,7 +317,12 @@ func (c *Call) ServeInputItems() *api.Error {
 	if fault != nil {
 		return fault
 	}
-	items, fault := jsonbody.Array("", r.Input, math.MaxInt32)
+	return c.listItems(r.Input)
+}
+
+// listItems answers with a page of items: limit, order, after.
+func (c *Call) listItems(list []byte) *api.Error {
+	items, fault := jsonbody.Array("", list, math.MaxInt32)
 	if fault != nil {
 		return api.Refuse("internal_error", "a stored response cannot be read")
 	}
@@ -341,21 +354,26 @@ func (c *Call) ServeInputItems() *api.Error {
 	}
 	more := len(items) > limit
 	items = items[:min(limit, len(items))]
-	page := struct {
-		Object string            `json:"object"`
-		Data   []json.RawMessage `json:"data"`
-		First  *string           `json:"first_id"`
-		Last   *string           `json:"last_id"`
-		More   bool              `json:"has_more"`
-	}{Object: "list", Data: items, More: more}
+	api.WriteJSON(c.Ctx, http.StatusOK, pageOf(items, more))
+	return nil
+}
+
+// page is a part of a list of items.
+type page struct {
+	Object string            `json:"object"`
+	Data   []json.RawMessage `json:"data"`
+	First  *string           `json:"first_id"`
+	Last   *string           `json:"last_id"`
+	More   bool              `json:"has_more"`
+}
+
+func pageOf(items []json.RawMessage, more bool) page {
+	p := page{Object: "list", Data: []json.RawMessage{}, More: more}
 	if n := len(items); n > 0 {
 		first, last := itemID(items[0]), itemID(items[n-1])
-		page.First, page.Last = &first, &last
-	} else {
-		page.Data = []json.RawMessage{}
+		p.Data, p.First, p.Last = items, &first, &last
 	}
-	api.WriteJSON(c.Ctx, http.StatusOK, page)
-	return nil
+	return p
 }
 
 func itemID(item []byte) string {
