@@ -32,3 +32,14 @@ func TestDrainTwiceAndConcurrently(t *testing.T) {
 		}
 	})
 }
+
+// A server without requests drains without an error, however little time it has.
+func TestDrainOfNothingTakesNoTime(t *testing.T) {
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 200 {
+		if err := NewRunning().Drain(over, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
