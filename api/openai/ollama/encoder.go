@@ -157,16 +157,19 @@ func doneReason(f inference.FinishReason) string {
 // appendTimes appends durations in nanoseconds, and the counts of tokens. A duration is at least 1, since clients divide by it.
 func (e *encoder) appendTimes(dst []byte, u answer.Usage) []byte {
 	j, t := e.job, &u.Times
-	read := t.Admitted
+	now, read, first, last := time.Now(), t.Admitted, t.FirstToken, t.LastToken
 	if read.IsZero() {
-		read = j.Parsed
+		read = j.Arrived // other servers compute the answer
+	}
+	if first.IsZero() {
+		first, last = read, now
 	}
 	for _, f := range []struct {
 		name     string
 		from, to time.Time
 	}{
-		{"total_duration", j.Arrived, time.Now()}, {"load_duration", j.Arrived, j.Parsed},
-		{"prompt_eval_duration", read, t.FirstToken}, {"eval_duration", t.FirstToken, t.LastToken},
+		{"total_duration", j.Arrived, now}, {"load_duration", j.Arrived, j.Parsed},
+		{"prompt_eval_duration", read, first}, {"eval_duration", first, last},
 	} {
 		d := time.Duration(1)
 		if !f.from.IsZero() && f.to.After(f.from) {
