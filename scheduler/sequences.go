@@ -65,9 +65,15 @@ func (q *sequence) held() int {
 // sizeClass is how many rows a prompt has left, by powers of four.
 func (q *sequence) sizeClass() int { return bits.Len(uint(q.pending())) / 2 }
 
+// givenRows is how many rows one of a request with given outputs costs: the engine computes it finely.
+const givenRows = 2
+
 // load is what the next rows of a sequence cost.
 func (q *sequence) load(rows int, a cost.Attention) cost.Load {
 	l := cost.Load{Rows: rows}
+	if q.req.Given != nil {
+		l.Rows *= givenRows
+	}
 	switch {
 	case rows == 0:
 	case q.decoding():

@@ -56,11 +56,11 @@ func newCPU(member *pool.Member, level isa.Level) *CPU {
 // use it. Its results are those of the CPU, bit for bit.
 func (c *CPU) Worker(worker int) *CPU { return c.worker[worker] }
 
-// MakeFine makes all products from the next one on fine, see [weight.Product].
-func (c *CPU) MakeFine() {
-	c.multiplier.MakeFine()
+// SetFine says whether all products from the next one on are fine, see [weight.Product].
+func (c *CPU) SetFine(fine bool) {
+	c.multiplier.SetFine(fine)
 	for _, w := range c.worker {
-		w.MakeFine()
+		w.SetFine(fine)
 	}
 }
 

@@ -253,7 +253,7 @@ func (e *Engine) SubmitAll(rs []*inference.Request) ([]*inference.Stream, error)
 	streams := make([]*inference.Stream, len(rs))
 	group := e.group(len(rs))
 	for i, r := range rs {
-		j := newJob(r, e.cache.Domain(r.CacheDomain), e.opts.EndTokens)
+		j := newJob(r, e.domain(r), e.opts.EndTokens)
 		j.group, j.item, j.waits = group, items[i], true
 		j.hash(e.info.BlockTokens)
 		j.fetch = e.newFetch(j)
@@ -277,6 +277,14 @@ func (e *Engine) SubmitAll(rs []*inference.Request) ([]*inference.Stream, error)
 		go c.job.fetch.first(c)
 	}
 	return streams, nil
+}
+
+// domain is where a request's prefixes are shared. Rows that are computed finely are not those of the same tokens that are not.
+func (e *Engine) domain(r *inference.Request) kvcache.Domain {
+	if r.Given != nil && !e.opts.Fine {
+		return e.cache.Domain(r.CacheDomain + "\x00fine")
+	}
+	return e.cache.Domain(r.CacheDomain)
 }
 
 // group names a call of several requests, which take turns with others as one.

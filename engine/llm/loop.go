@@ -16,6 +16,7 @@ type loop struct {
 	plan    scheduler.Plan
 	results []scheduler.Result
 	batch   batch
+	fine    batch               // rows of requests that measure, whose products are fine
 	tables  [][]kvcache.BlockID // of a chunk's sequence
 	out     outputs
 	live    map[*job]struct{} // submitted and not ended
@@ -312,17 +313,39 @@ func (l *loop) compute() {
 		e.kv.Table(c.Group).CopyRows(c.Src, c.Dst, c.Rows)
 	}
 	l.gather()
-	e.model.forward(e.cpu, e.kv, &l.batch)
-	l.out.run(l)
+	l.out.begin(l)
+	whole := len(l.batch.output)
+	l.forward(&l.batch, block{0, whole})
+	if len(l.fine.tokens) > 0 {
+		e.cpu.SetFine(true)
+		defer e.cpu.SetFine(false) // a panic is no reason to stay fine
+		l.forward(&l.fine, block{whole, len(l.out.rows)})
+	}
 }
 
-// gather lays the plan's rows out as a batch; those that need logits are batch.output.
+// forward runs a batch, and samples from its rows of l.out.
+func (l *loop) forward(b *batch, rows block) {
+	if len(b.tokens) > 0 {
+		l.e.model.forward(l.e.cpu, l.e.kv, b)
+		l.out.run(b, rows)
+	}
+}
+
+// gather lays the plan's rows out as a batch; those that need logits are batch.output. What measures is a batch of its own, behind the other.
 func (l *loop) gather() {
-	b := &l.batch
-	b.reset()
 	l.out.reset()
+	l.gatherInto(&l.batch, false)
+	l.gatherInto(&l.fine, true)
+}
+
+// gatherInto lays out the rows that are computed finely, or the others.
+func (l *loop) gatherInto(b *batch, fine bool) {
+	b.reset()
 	for i := range l.plan.Chunks {
 		c := &l.plan.Chunks[i]
+		if fine != (c.User.(*job).req.Given != nil && !l.e.opts.Fine) {
+			continue
+		}
 		for g := range l.tables {
 			l.tables[g] = c.Blocks(g)
 		}

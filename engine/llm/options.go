@@ -269,8 +269,6 @@ func (o *Options) compute() *kernel.CPU {
 	} else {
 		c = kernel.NewCPU(o.threads(), o.Level)
 	}
-	if o.Fine {
-		c.MakeFine()
-	}
+	c.SetFine(o.Fine)
 	return c
 }

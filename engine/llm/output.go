@@ -84,17 +84,20 @@ func (o *outputs) add(row outputRow) {
 	}
 }
 
-// run computes logits tile by tile, and samples.
-func (o *outputs) run(l *loop) {
-	m, b := o.e.model, &l.batch
+// begin prepares a step's rows.
+func (o *outputs) begin(l *loop) {
 	o.plan = &l.plan
 	o.allow(l.plan.Estimate)
-	tile := cmp.Or(o.e.opts.logitRows, logitTile)
-	grow(&o.logits, min(len(o.rows), tile)*m.vocab)
-	for o.tile = 0; o.tile < len(o.rows); o.tile += tile {
-		n := min(tile, len(o.rows)-o.tile)
+}
+
+// run computes the logits of a batch's output, which are the given rows, tile by tile, and samples.
+func (o *outputs) run(b *batch, rows block) {
+	m, tile := o.e.model, cmp.Or(o.e.opts.logitRows, logitTile)
+	grow(&o.logits, min(rows.rows(), tile)*m.vocab)
+	for o.tile = rows.lo; o.tile < rows.hi; o.tile += tile {
+		n := min(tile, rows.hi-o.tile)
 		o.end = o.tile + n
-		m.logits(o.e.cpu, o.logits, b.hidden[o.tile*m.width:], n)
+		m.logits(o.e.cpu, o.logits, b.hidden[(o.tile-rows.lo)*m.width:], n)
 		m.suppress(o.logits, n)
 		o.e.cpu.Run(o, n, 1)
 	}

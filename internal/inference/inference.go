@@ -123,7 +123,8 @@ type Request struct {
 
 	// Given are the tokens of the choices, for a request that asks how likely texts are: N lists of at least one id and at most
 	// MaxTokens. Nothing is sampled: an event of each token has its Logprob, and a choice ends with FinishStop behind its
-	// last one. nil: tokens are sampled.
+	// last one. The request's rows are computed without rounding activations, and share no cached prefixes with others. nil:
+	// tokens are sampled.
 	Given [][]TokenID
 
 	KV KVTransfer // where blocks of the prompt's keys and values are

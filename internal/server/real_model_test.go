@@ -133,7 +133,7 @@ func TestRealModels(t *testing.T) {
 		for _, test := range []struct {
 			name string
 			run  func(t *testing.T, m realModel, s *servertest.Server)
-		}{{"answers", testRealModelAnswers}, {"calls", testRealModelCalls}, {"schemas", testRealModelSchemas}, {"fills", testRealModelFills}, {"cache", testRealModelsCacheCost}} {
+		}{{"answers", testRealModelAnswers}, {"calls", testRealModelCalls}, {"schemas", testRealModelSchemas}, {"fills", testRealModelFills}, {"decisions", testRealModelDecisions}, {"cache", testRealModelsCacheCost}} {
 			t.Run(test.name, func(t *testing.T) {
 				whole := s.T
 				defer func() { s.T = whole }()

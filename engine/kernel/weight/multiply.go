@@ -45,7 +45,7 @@ type Multiplier struct {
 	member  *pool.Member
 	level   isa.Level
 	scratch [][]float32 // per worker, grown to the widest use
-	fine    bool        // see MakeFine
+	fine    bool        // see SetFine
 
 	input   inputJob
 	product productJob
@@ -59,8 +59,8 @@ func NewMultiplier(member *pool.Member, level isa.Level) *Multiplier {
 	return u
 }
 
-// MakeFine makes all products from the next one on fine, see [Product].
-func (u *Multiplier) MakeFine() { u.fine = true }
+// SetFine says whether all products from the next one on are fine, see [Product].
+func (u *Multiplier) SetFine(fine bool) { u.fine = fine }
 
 // reserve makes every worker's scratch at least n floats.
 func (u *Multiplier) reserve(n int) {

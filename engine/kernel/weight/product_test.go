@@ -683,7 +683,7 @@ func TestFineProductsAreThoseOfFloats(t *testing.T) {
 			if !slices.Equal(got, again) {
 				t.Errorf("%v %v: a product beside a fine one is not fine", typ, level)
 			}
-			c.MakeFine()
+			c.SetFine(true)
 			for i := range n {
 				c.Products(x[i*cols:], 1, Norm{}, Product{Dst: again[i*rows:], W: w, Bias: bias})
 			}
