@@ -12,6 +12,7 @@ type Registry struct {
 	Pull       bool // a model that is not here is pulled before the start
 
 	RequireApproval bool // models that are not approved are not served
+	AllowPull       bool // POST /api/pull brings in models that are not served
 }
 
 func registrySettings(c *Config) []Setting {
@@ -36,5 +37,8 @@ func registrySettings(c *Config) []Setting {
 		{Key: "registry.require_approval", Flag: "require-approval",
 			Usage:   "serve only versions of the models folder whose record says who approved them (weir models import --approved-by), and the built-in model",
 			binding: bindBool(&c.Registry.RequireApproval)},
+		{Key: "registry.allow_pull", Flag: "allow-pull",
+			Usage:   "POST /api/pull brings a model into the models folder and serves it, for callers with the scope admin, who without keys are all callers",
+			binding: bindBool(&c.Registry.AllowPull)},
 	}
 }

@@ -68,6 +68,7 @@ type Config struct {
 	OpenMetrics bool // GET /metrics asks for no key
 
 	Ollama ollama.Catalog // of the models' files, for Ollama's API; nil: nothing is known of them
+	Pulls  bool           // callers with the scope admin may have models pulled
 }
 
 // reader reads requests that generate, by these rules.

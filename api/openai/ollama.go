@@ -177,42 +177,9 @@ func serveOllamaVersion(c *call) *api.Error {
 	return nil
 }
 
-// serveOllamaPull answers POST /api/pull: programs pull a model before they use it, also one that is here. One that is not is the operator's to
-// bring: a pull takes disk and memory of all tenants, and what it brings answers in the server's name.
-func serveOllamaPull(c *call) *api.Error {
-	o, fault := c.body()
-	if fault != nil {
-		return fault
-	}
-	name, _ := o.Text("model", &fault)
-	older, _ := o.Text("name", &fault)
-	streams := o.Flag("stream", true, &fault)
-	if name = cmp.Or(name, older); name == "" && fault == nil {
-		fault = jsonbody.Missing("model", "the name of a model")
-	}
-	if fault != nil {
-		return fault
-	}
-	if _, fault = c.named(name); fault != nil {
-		if fault.Code == "model_not_found" {
-			return notOllamas(c)
-		}
-		return fault
-	}
-	const done = `{"status":"success"}`
-	if !streams {
-		c.ctx.SetContentType("application/json")
-		c.ctx.SetBodyString(done)
-		return nil
-	}
-	c.ctx.SetContentType(linesType)
-	c.ctx.SetBodyString(`{"status":"pulling manifest"}` + "\n" + done + "\n")
-	return nil
-}
-
 // waysOut are what operators do in place of the requests that change models.
 var waysOut = map[string]string{
-	routeOllamaPull: "weir models pull NAME brings a model into the models folder of this machine, and a server with a store gets it while it runs by weir deploy", "/api/push": "weir models push sends a model to a registry",
+	routeOllamaPull: "weir models pull NAME brings a model into the models folder of this machine, and a server with a store gets it while it runs by weir deploy; with --allow-pull this path pulls, too", "/api/push": "weir models push sends a model to a registry",
 	"/api/create": "weir models import brings a file into the models folder", "/api/blobs/{id}": "weir models import brings a file into the models folder",
 	"/api/copy": "weir models tag gives a version another name", "/api/delete": "weir models rm takes a version out of the models folder",
 }

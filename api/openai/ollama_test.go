@@ -1,7 +1,10 @@
 package openai
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -209,6 +212,16 @@ func (c *keptCatalog) Running() []ollama.Running {
 	return []ollama.Running{{Name: "test-model", Bytes: 9, Context: 256}}
 }
 
+func (c *keptCatalog) Pull(_ context.Context, name, by string, tell func(string, int64, int64)) error {
+	if name == "broken" {
+		return errors.New("no hub answers")
+	}
+	tell("pulling manifest", 0, 0)
+	tell("pulling "+name, 5, 10)
+	tell("pulling "+name, 10, 10)
+	return nil
+}
+
 func (c *keptCatalog) Keep(_, _ string, idle time.Duration) error {
 	c.kept = append(c.kept, idle)
 	return nil
@@ -257,6 +270,34 @@ func TestOllamaKeepAliveIsTheOperators(t *testing.T) {
 	res, _ := r.do("POST", routeOllamaChat, "Authorization: Bearer sk-0123456789\r\n", `{"model":"test-model","messages":[{"role":"user","content":"hi"}],"keep_alive":0,"stream":false}`)
 	if res.StatusCode != 200 || len(catalog.kept) > 0 || !strings.Contains(res.Header.Get("X-Weir-Warnings"), "scope "+tenant.ScopeAdmin.String()) {
 		t.Errorf("%d, kept %v, %s", res.StatusCode, catalog.kept, res.Header.Get("X-Weir-Warnings"))
+	}
+}
+
+// A model that is not here is pulled where the operator allows it, for callers with the scope of operators.
+func TestOllamaPulls(t *testing.T) {
+	c := DefaultConfig()
+	c.Ollama, c.Pulls = &keptCatalog{}, true
+	r := newRig(t, c, &fakeBackend{})
+	defer r.close()
+	res, text := r.do("POST", routeOllamaPull, "", `{"model":"new:1b"}`)
+	want := "{\"status\":\"pulling manifest\"}\n{\"status\":\"pulling new:1b\",\"total\":10,\"completed\":5}\n" +
+		"{\"status\":\"pulling new:1b\",\"total\":10,\"completed\":10}\n{\"status\":\"success\"}\n"
+	if text != want || res.Header.Get("Content-Type") != linesType {
+		t.Errorf("%s %s", res.Header.Get("Content-Type"), text)
+	}
+	for body, want := range map[string]string{
+		`{"model":"new:1b","stream":false}`: `200 {"status":"success"}`, `{"model":"broken","stream":false}`: `502 {"error":"no hub answers"}`,
+		`{"model":"broken"}`: "200 {\"error\":\"no hub answers\"}\n",
+	} {
+		if status, text := r.post(routeOllamaPull, body); fmt.Sprint(status, " ", text) != want {
+			t.Errorf("%s: %d %s", body, status, text)
+		}
+	}
+	c.APIKeys = []string{"sk-0123456789"}
+	keyed := newRig(t, c, &fakeBackend{})
+	defer keyed.close()
+	if res, text := keyed.do("POST", routeOllamaPull, "Authorization: Bearer sk-0123456789\r\n", `{"model":"new:1b"}`); res.StatusCode != 403 || !strings.Contains(text, "admin") {
+		t.Errorf("a caller without the scope: %d %s", res.StatusCode, text)
 	}
 }
 

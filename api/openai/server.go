@@ -37,6 +37,7 @@ type Server struct {
 	runner    *generation.Runner
 	relay     *relay.Relay
 	reports   chan struct{}     // of usage, as many as may be read at once
+	pulls     chan struct{}     // of models, as above
 	estimates *meter.Estimates  // of the lengths of answers, for quotas
 	cache     *generation.Cache // nil: off
 	keys      *edge.Keys
@@ -67,7 +68,7 @@ func New(c Config) (*Server, error) {
 	s.responses = stored.New(c.Responses, s.running, c.HeartbeatEvery)
 	s.routes, s.unknown = s.routeTable(), s.other()
 	s.limiter = limiter.New("long prompts wait to be tokenised", s.running.Aborted(), s.busy)
-	s.reports = make(chan struct{}, reportsAtOnce)
+	s.reports, s.pulls = make(chan struct{}, reportsAtOnce), make(chan struct{}, 1)
 	s.runner = &generation.Runner{Hooks: &s.config.Hooks, Running: s.running, Estimates: s.estimates,
 		Heartbeat: c.Heartbeat, HeartbeatEvery: c.HeartbeatEvery, ProgressEvery: c.ProgressEvery}
 	s.relay = &relay.Relay{Hooks: &s.config.Hooks, Running: s.running, Estimates: s.estimates, Counter: c.Counter}

@@ -42,7 +42,7 @@ var ollamaOperations = map[string]Operation{
 	"GET /api/ps":          {Group: groupOllama, Summary: "The models in memory", Answer: object("", need("models", list("", open(""))))},
 	"POST /api/show":       {Group: groupOllama, Summary: "What is known of a model", Body: object("", may("model", text("")), may("name", text("")), may("verbose", flag(""))), Answer: object("", need("details", open("")), need("model_info", open("")))},
 	"GET /api/version":     {Group: groupOllama, Summary: "The release of Ollama whose API this is", Answer: object("", need("version", text("")))},
-	"POST /api/pull":       {Group: groupOllama, Summary: "Tells that a model is here; another one is refused", Lines: true, Body: object("", may("model", text("")), may("name", text("")), may("stream", flag(""))), Answer: object("", need("status", text("")))},
+	"POST /api/pull":       {Group: groupOllama, Summary: "Brings a model in (--allow-pull), or tells that it is here", Lines: true, Body: object("", may("model", text("")), may("name", text("")), may("stream", flag(""))), Answer: object("", need("status", text("")))},
 	"POST /api/push":       {Group: groupOllama, Summary: ollamaRefused},
 	"POST /api/create":     {Group: groupOllama, Summary: ollamaRefused},
 	"POST /api/copy":       {Group: groupOllama, Summary: ollamaRefused},

@@ -1,11 +1,15 @@
 package ollama
 
 import (
+	"context"
 	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+
+	"weir/api"
 )
 
 // Catalog is what a server knows of its models beside what requests need. Its methods are safe for concurrent use.
@@ -16,6 +20,9 @@ type Catalog interface {
 	File(name string) (*File, error)
 	// Running are the versions in memory.
 	Running() []Running
+	// Pull brings a model that is not served into the models folder and serves it under the name that it was asked by. by is for the audit log; tell is
+	// told what is done, and of bytes how many of how many.
+	Pull(ctx context.Context, name, by string, tell func(status string, done, total int64)) error
 	// Keep gives a version, of label "" the one that answers, another time without a request after which it leaves memory; negative: it stays.
 	// The error says why that cannot be.
 	Keep(name, label string, idle time.Duration) error
@@ -220,4 +227,14 @@ func (f *File) Shorten() {
 			f.Metadata[key] = []any{}
 		}
 	}
+}
+
+// AppendProgress appends a line of the progress of a pull, without its end. total 0 is not known.
+func AppendProgress(dst []byte, status string, done, total int64) []byte {
+	dst = api.AppendString(append(dst, `{"status":`...), status)
+	if total > 0 {
+		dst = strconv.AppendInt(append(dst, `,"total":`...), total, 10)
+		dst = strconv.AppendInt(append(dst, `,"completed":`...), done, 10)
+	}
+	return append(dst, '}')
 }
