@@ -77,6 +77,13 @@ func TestNativeForms(t *testing.T) {
 	if status, text := r.post(routeNative, `{"prompt":["ping","ping"],"n_predict":4}`); status != 200 || json.Unmarshal([]byte(text), &list) != nil || len(list) != 2 {
 		t.Errorf("%d %s", status, text)
 	}
+	if status, text := r.post(routeNative, `{"prompt":[[65,"ping"],{"prompt_string":"ping"}],"n_predict":4}`); status != 200 || json.Unmarshal([]byte(text), &list) != nil || len(list) != 2 ||
+		!strings.HasSuffix(list[0].Prompt, "ping") || list[1].Prompt != "ping" {
+		t.Errorf("%d %s", status, text)
+	}
+	if status, text := r.post(routeNative, `{"prompt":[65,"ping",66],"n_predict":4}`); status != 200 || text[0] != '{' {
+		t.Errorf("%d %s", status, text)
+	}
 	if status, text := r.post(routeNative, `{"prompt":"ping","response_fields":["content","generation_settings/n_predict","none"]}`); status != 200 || text != `{"content":"Hello world","generation_settings/n_predict":-1}` {
 		t.Errorf("%d %s", status, text)
 	}
@@ -146,6 +153,12 @@ func FuzzNativeRequests(f *testing.F) {
 		`{"prompt":"x","response_fields":["a/b"],"n_probs":2,"seed":-5,"temperature":-1}`, `{"logit_bias":[ ]}`} {
 		f.Add(s)
 	}
+	f.Add(`{"prompt":[1,"a",{"prompt_string":"b"}]}`)
+	tok, err := testTokenizer()
+	if err != nil {
+		f.Fatal(err)
+	}
+	m := &models.Model{Tokenizer: tok, MaxModelLen: 64}
 	f.Fuzz(func(t *testing.T, body string) {
 		for _, read := range []func(llamaserver.ReadCompletion, *job.Body, *models.Model) (*job.Job, *api.Error){llamaserver.Read, llamaserver.ReadInfill} {
 			o, fault := job.ReadBody([]byte(body), false)
@@ -157,7 +170,7 @@ func FuzzNativeRequests(f *testing.F) {
 					t.Errorf("%q became %s", body, to.AppendJSON(nil))
 				}
 				return nil, api.Refuse("model_not_found", "read")
-			}, o, &models.Model{})
+			}, o, m)
 			if fault == nil {
 				t.Errorf("%q is neither", body)
 			}

@@ -65,7 +65,8 @@ type modelJSON struct {
 	Object      string      `json:"object"`
 	Created     int64       `json:"created"`
 	OwnedBy     string      `json:"owned_by"`
-	Root        string      `json:"root,omitempty"` // of an alias: the model that it names
+	Root        string      `json:"root,omitempty"`    // of an alias: the model that it names
+	Aliases     []string    `json:"aliases,omitempty"` // llama.cpp's field: its further names
 	MaxModelLen int         `json:"max_model_len,omitempty"`
 	Kind        models.Kind `json:"kind,omitempty"`
 	Dimensions  int         `json:"dimensions,omitempty"`
@@ -97,9 +98,10 @@ func serveModels(c *call) *api.Error {
 	list := make([]modelJSON, 0, len(set.List))
 	for _, m := range set.List {
 		j := modelJSONOf(m)
+		j.Aliases = m.Aliases
 		list = append(list, j)
 		for _, alias := range m.Aliases {
-			j.ID, j.Root = alias, m.ID
+			j.ID, j.Root, j.Aliases = alias, m.ID, nil
 			list = append(list, j)
 		}
 	}

@@ -321,7 +321,7 @@ func TestRelayedModelsInTheTable(t *testing.T) {
 		}
 	}
 	_, list := r.do("GET", routeModels, "", "")
-	if want := `"id":"front","object":"model","created":1,"owned_by":"weir"}`; !strings.Contains(list, want) {
+	if want := `"id":"front","object":"model","created":1,"owned_by":"weir","aliases":["gpt-4o"]}`; !strings.Contains(list, want) {
 		t.Errorf("models: %s", list)
 	}
 	if res, _ := r.do("GET", routeReady, "", ""); res.StatusCode != 200 {

@@ -74,8 +74,10 @@ type route struct {
 func (s *Server) routeTable() []*route {
 	table := []*route{
 		infer(routeChat, generated(&chatEndpoint)),
+		infer("/chat/completions", generated(&chatEndpoint)), // llama.cpp's second name, as /responses
 		infer(routeCompletions, generated(&completionEndpoint)),
 		infer(routeResponses, generated(&responseEndpoint)),
+		infer("/responses", generated(&responseEndpoint)),
 		post(routeConversations, createConversation),
 		on(routeConversationItem, serveConversationItem, http.MethodGet, http.MethodDelete),
 		on(routeConversationItems, serveConversationItems, http.MethodGet, http.MethodPost),

@@ -82,6 +82,8 @@ func Keys() (list []string) {
 // same are routes that are told as another: a second name of it, or the same path for another kind of model.
 var same = map[string]string{
 	"POST /completions":      "POST /completion",
+	"POST /chat/completions": "POST /v1/chat/completions",
+	"POST /responses":        "POST /v1/responses",
 	"GET /models":            "GET /v1/models",
 	"POST /embeddings":       "POST /v1/embeddings",
 	"POST /rerank":           "POST /v1/rerank",

@@ -21,6 +21,6 @@ func ExampleRead() {
 	}
 	fmt.Println(fault.Code)
 	// Output:
-	// {"n_predict":8,"logprobs":3,"logit_bias":{"5":-100},"prompt":"Hi","parse_special":true,"return_token_ids":true}
+	// {"prompt":"Hi","n_predict":8,"logprobs":3,"logit_bias":{"5":-100},"parse_special":true,"return_token_ids":true}
 	// model_not_found
 }

@@ -41,7 +41,15 @@ const mostFields = 64
 
 // Read reads a request of POST /completion.
 func Read(read ReadCompletion, o *job.Body, m *models.Model) (*job.Job, *api.Error) {
-	return readAs(read, o, m, func(*jsonbody.Object, *jsonbody.Object, **api.Error) {})
+	p := prompts{o, m}
+	return readAs(read, o, m, func(from, to *jsonbody.Object, fault **api.Error) {
+		if raw, ok := from.Take("prompt"); ok {
+			prompt, err := p.read(raw)
+			if jsonbody.Keep(fault, err); err == nil {
+				to.Add("prompt", prompt)
+			}
+		}
+	})
 }
 
 // readAs reads a request whose prompt write has written.
