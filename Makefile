@@ -9,6 +9,8 @@ COMMIT    ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null)
 # The time of what is generated from this commit, as reproducible-builds.org has it.
 export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null)
 LDFLAGS    = -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
+# The compiler writes no tables for debuggers, which -s and -w keep out of the executable: a tenth of its time.
+GCFLAGS    = all=-dwarf=false
 
 .DEFAULT_GOAL := help
 .PHONY: help build install release release-check described commit test test-short test-long test-race test-purego test-invariants fuzz lint format-check vet generate check-generate \
@@ -17,8 +19,9 @@ LDFLAGS    = -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
+# The compiler collects its garbage less often, which is a fifth of its time and some hundred MB of memory.
 build: ## the static binary ./weir
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o weir ./cmd/weir
+	GOGC=$${GOGC:-300} CGO_ENABLED=0 $(GO) build -trimpath -gcflags '$(GCFLAGS)' -ldflags '$(LDFLAGS)' -o weir ./cmd/weir
 
 # As root without Go, as sudo often leaves it, what make build has built is installed.
 install: $(if $(shell command -v $(GO)),build) ## the binary, manual pages, completions of shells and the systemd unit, under $(DESTDIR)$(PREFIX)
@@ -159,7 +162,7 @@ CHECKS = format-check vet lint check-generate test test-purego test-race static-
 
 # Steps share what they compile: everything but the race detector's binaries and the bindings to C is built as the binary is. vet runs
 # before the tests, so these do not do it again.
-SHARED = CGO_ENABLED=0 GOFLAGS="$$GOFLAGS -trimpath" TESTFLAGS=-vet=off
+SHARED = CGO_ENABLED=0 GOFLAGS="$$GOFLAGS -trimpath -gcflags=$(GCFLAGS)" TESTFLAGS=-vet=off
 
 # A step that hangs is ended, and named, before the one who started the run gives up on all of it.
 STEP_LIMIT ?= 20m

@@ -31,7 +31,7 @@ func (r *release) build(p platform) (built, error) {
 		return b, nil
 	}
 	flags := fmt.Sprintf("-s -w -X main.version=%s -X main.commit=%s", r.described, r.commit)
-	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o", b.path, "./cmd/weir")
+	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-gcflags", "all=-dwarf=false", "-ldflags", flags, "-o", b.path, "./cmd/weir")
 	cmd.Dir, cmd.Stderr = r.source, os.Stderr
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+p.system, "GOARCH="+p.arch, "GOAMD64=v1", "GOARM64=v8.0", "GOFLAGS=", "GOEXPERIMENT=", "GOFIPS140=off")
 	return b, cmd.Run()
