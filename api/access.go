@@ -26,7 +26,7 @@ type Access struct {
 	LocalPages bool
 }
 
-// NoPage, in Access.Origins, lets no page of another origin call.
+// NoPage in Access.Origins lets no page of another origin call.
 const NoPage = "none"
 
 // anyName, in a list of Access, stands for everything.

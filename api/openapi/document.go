@@ -130,10 +130,12 @@ const jsonKind = "application/json"
 
 // id is a name of an operation that is no other's: postV1ChatCompletions.
 func (d *document) id(method, pattern string) string {
-	name := strings.ToLower(method)
+	var words strings.Builder
+	words.WriteString(strings.ToLower(method))
 	for _, part := range strings.FieldsFunc(pattern, func(r rune) bool { return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') }) {
-		name += strings.ToUpper(part[:1]) + part[1:]
+		words.WriteString(strings.ToUpper(part[:1]) + part[1:])
 	}
+	name := words.String()
 	for d.ids[name] {
 		name += "2"
 	}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"time"
 
 	"weir/internal/console"
@@ -59,9 +60,9 @@ func (c *conversation) resume(o runOptions, history []local.Message) {
 
 // takeLast forgets the last message of the user, and its answer.
 func (c *conversation) takeLast() (question string, ok bool) {
-	for i := len(c.history) - 1; i >= 0; i-- {
-		if c.history[i].Role == "user" {
-			question = c.history[i].Content
+	for i, m := range slices.Backward(c.history) {
+		if m.Role == "user" {
+			question = m.Content
 			c.history = c.history[:i]
 			return question, true
 		}

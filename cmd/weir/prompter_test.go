@@ -98,7 +98,7 @@ func TestChatCommands(t *testing.T) {
 		{"/clear", "", ""},
 		{"/load " + other, "", "weir: load " + other + `: it is not a saved conversation: it has no "messages"` + "\n"},
 		{"/load nothing.json", "", "weir: load nothing.json: no such file or directory\n"},
-		{"/clera", "", "weir: \"/clera\" is not a command; did you mean /clear? (a message that begins with / is written with a space before it)\n"},
+		{"/cler", "", "weir: \"/cler\" is not a command; did you mean /clear? (a message that begins with / is written with a space before it)\n"},
 		{"/clear now", "", "weir: /clear takes nothing behind it; it has \"now\"\n"},
 	} {
 		out.Reset()

@@ -3,6 +3,7 @@ package server_test
 import (
 	"encoding/json"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -131,9 +132,7 @@ func askGemma4(t *testing.T, s *servertest.Server, seed int, fields map[string]a
 		"messages":    []map[string]string{{"role": "user", "content": "How is the weather in Paris, and who is Ada?"}},
 		"temperature": 1, "seed": seed, "max_tokens": 200,
 	}
-	for name, v := range fields {
-		body[name] = v
-	}
+	maps.Copy(body, fields)
 	r := s.Post("/v1/chat/completions", jsonText(body))
 	text, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -159,9 +158,7 @@ func TestGemma4AnswersAsAskedWithItsRealVocabulary(t *testing.T) {
 	call := map[string]any{"tools": gemma4Tools(), "tool_choice": "required", "parallel_tool_calls": false}
 	thought := func(fields map[string]any) map[string]any {
 		more := map[string]any{"chat_template_kwargs": map[string]any{"enable_thinking": true}, "thinking_token_budget": 8}
-		for name, v := range fields {
-			more[name] = v
-		}
+		maps.Copy(more, fields)
 		return more
 	}
 	asked := []map[string]any{schema, call, thought(schema), thought(call)}

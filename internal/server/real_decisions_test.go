@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"io"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -141,7 +142,7 @@ func exactDecisions(t *testing.T, exact *llm.Scorer, p *decision.Request) (list 
 		prompt, sums, total := p.Prompt(i), []float64{}, 0.0
 		for _, given := range p.Given(i) {
 			log := 0.0
-			text := append(prompt[:len(prompt):len(prompt)], given[:len(given)-1]...)
+			text := slices.Concat(prompt, given[:len(given)-1])
 			err := exact.Score(text, len(prompt)-1, func(position int, logits []float32) {
 				norm := 0.0
 				for _, l := range logits {

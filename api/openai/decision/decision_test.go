@@ -96,7 +96,7 @@ func TestPromptsBeginWithTheInputAndEndBeforeTheAnswer(t *testing.T) {
 	if !strings.Contains(two, "It is\na greeting") || !strings.HasSuffix(two, "<|im_start|>assistant\n") || strings.Contains(two, "very warm") {
 		t.Errorf("the second prompt is\n%s", two)
 	}
-	if at := strings.Index(one, "</input>"); at < 0 || !strings.HasPrefix(two, one[:at]) {
+	if input, _, ok := strings.Cut(one, "</input>"); !ok || !strings.HasPrefix(two, input) {
 		t.Errorf("the prompts do not begin alike:\n%s\n%s", one, two)
 	}
 	if got := textOf(p, p.Given(0)[1]); got != "very warm<|im_end|>" {

@@ -177,7 +177,7 @@ func (p *Request) fork(k *fork, q *question, f *frame, permit *limiter.Permit) (
 				label.path, q.options[other].path, p.Model.ID)
 		}
 		first[key] = i
-		k.given[i] = append(ids[:len(ids):len(ids)], f.end...)
+		k.given[i] = slices.Concat(ids, f.end)
 		longest = max(longest, len(k.given[i]))
 	}
 	if n := len(p.shared) + len(k.tail) + longest; n > p.Model.MaxModelLen {

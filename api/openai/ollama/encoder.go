@@ -150,8 +150,9 @@ func doneReason(f inference.FinishReason) string {
 		return "length"
 	case inference.FinishFiltered:
 		return "content_filter"
+	default:
+		return "stop"
 	}
-	return "stop"
 }
 
 // appendTimes appends durations in nanoseconds, and the counts of tokens. A duration is at least 1, since clients divide by it.

@@ -118,7 +118,7 @@ func size(n uint64) string {
 	if n >= 1000 {
 		return fmt.Sprintf("%.0fK", float64(n)/1e3)
 	}
-	return fmt.Sprint(n)
+	return strconv.FormatUint(n, 10)
 }
 
 // Tagged is a model's name with a tag.
