@@ -1,5 +1,5 @@
 // Package catalog lists models that a newcomer may begin with: names that weir pull knows, how large they are, and what they need in
-// memory. The sizes are those that the registry told in November 2026; a pull says what is there now.
+// memory. The sizes are about those of the files at the end of 2026; a pull says what is there now.
 package catalog
 
 // Uses of models.
