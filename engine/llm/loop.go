@@ -313,7 +313,7 @@ func (l *loop) compute() {
 		e.kv.Table(c.Group).CopyRows(c.Src, c.Dst, c.Rows)
 	}
 	l.gather()
-	l.out.begin(l)
+	l.out.plan = &l.plan
 	whole := len(l.batch.output)
 	l.forward(&l.batch, block{0, whole})
 	if len(l.fine.tokens) > 0 {

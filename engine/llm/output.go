@@ -84,15 +84,10 @@ func (o *outputs) add(row outputRow) {
 	}
 }
 
-// begin prepares a step's rows.
-func (o *outputs) begin(l *loop) {
-	o.plan = &l.plan
-	o.allow(l.plan.Estimate)
-}
-
 // run computes the logits of a batch's output, which are the given rows, tile by tile, and samples.
 func (o *outputs) run(b *batch, rows block) {
 	m, tile := o.e.model, cmp.Or(o.e.opts.logitRows, logitTile)
+	o.allow(o.plan.Estimate)
 	grow(&o.logits, min(rows.rows(), tile)*m.vocab)
 	for o.tile = rows.lo; o.tile < rows.hi; o.tile += tile {
 		n := min(tile, rows.hi-o.tile)

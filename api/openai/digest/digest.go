@@ -57,6 +57,10 @@ func (d Writer) Request(r *inference.Request) {
 	d.Integer(r.MinTokens)
 	d.IDs(r.StopTokens)
 	d.Flag(r.IgnoreEOS)
+	d.Integer(len(r.Given))
+	for _, given := range r.Given {
+		d.IDs(given)
+	}
 	s := &r.Sampling
 	for _, f := range []float32{
 		s.Temperature, s.TopP, s.MinP, s.TypicalP, s.RepetitionPenalty, s.PresencePenalty, s.FrequencyPenalty,
