@@ -95,3 +95,15 @@ func (p *tab) chooses(selector, file string) {
 		return err
 	}))
 }
+
+// A page that is loaded again before the browser has written a conversation down loses nothing of it.
+func TestAReloadAmidAWriteLosesNothing(t *testing.T) {
+	p := open(t, serve(t), "/playground/")
+	p.sees("Ask weir-default something")
+	p.script(`IDBDatabase.prototype.transaction = () => ({ objectStore: () => ({ put: () => ({}) }) })`) // which never completes
+	p.ask("Is this kept?")
+	p.answered()
+	p.do(chromedp.Reload())
+	p.wait(`document.querySelector(".turns")?.innerText.includes("Is this kept?")`)
+	p.wait(`document.querySelector(".conversations")?.innerText.includes("Is this kept?")`)
+}

@@ -27,6 +27,7 @@ class Book {
       if (!c || this.open.has(id)) return this.open.get(id) || null;
       for (const n of Object.values(c.nodes)) if (n.state === "running") n.state = "stopped"; // by a page that was closed
       this.open.set(id, c);
+      if (!this.list.some((e) => e.id === id)) await this.reload();
       for (const [old, o] of this.open) if (this.open.size > 8 && old !== id && !this.isBusy(o)) this.open.delete(old);
     }
     return this.open.get(id);

@@ -35,6 +35,15 @@ async function within(mode, use) {
 
 const maxKeptTokens = 2000; // of an answer, with their alternatives
 
+// Where a conversation stands until the database has it, so that a page which is loaded again meanwhile loses nothing.
+const pendingName = (id) => `weir.playground.pending.${id}`;
+const pending = new Map(); // writes under way, by conversation
+const settle = (id) => {
+  const left = (pending.get(id) || 1) - 1;
+  left ? pending.set(id, left) : pending.delete(id);
+  if (!left) try { sessionStorage.removeItem(pendingName(id)); } catch { /* nothing is there */ }
+};
+
 /** Keeps a conversation as it is now. */
 export function save(c) {
   const nodes = {};
@@ -42,11 +51,23 @@ export function save(c) {
     const { run, ...kept } = n;
     nodes[id] = kept.tokens?.length > maxKeptTokens ? { ...kept, tokens: kept.tokens.slice(-maxKeptTokens) } : kept;
   }
-  return within("readwrite", (s) => s.put({ ...c, nodes }));
+  const now = { ...c, nodes };
+  pending.set(c.id, (pending.get(c.id) || 0) + 1);
+  try { sessionStorage.setItem(pendingName(c.id), JSON.stringify(now)); } catch { /* it is too large: the database alone has it */ }
+  return within("readwrite", (s) => s.put(now)).finally(() => settle(c.id));
 }
-export const remove = (id) => within("readwrite", (s) => s.delete(id));
+export const remove = (id) => { forget(id); return within("readwrite", (s) => s.delete(id)); };
 export const clear = () => within("readwrite", (s) => s.clear());
-export const load = (id) => within("readonly", (s) => s.get(id));
+const forget = (id) => { try { sessionStorage.removeItem(pendingName(id)); } catch { /* nothing is there */ } };
+
+/** A conversation; of one whose write a page did not see the end of, what that page had. */
+export async function load(id) {
+  let left = null;
+  try { left = JSON.parse(sessionStorage.getItem(pendingName(id))); } catch { /* nothing is there */ }
+  if (left?.id !== id || !left.nodes || pending.has(id)) return within("readonly", (s) => s.get(id));
+  await save(left);
+  return left;
+}
 /** All conversations, the newest first. */
 export async function list() { return (await within("readonly", (s) => s.getAll())).sort((a, b) => b.updated - a.updated); }
 export const isKept = () => !memory;
