@@ -135,14 +135,7 @@ func (c *deciding) run(p *decision.Request, t priority.Terms, who quota.Holder) 
 		return fault
 	}
 	c.started = true
-	r := &edge.RequestFinish{RequestStart: edge.RequestStart{
-		ID: p.ID, Endpoint: c.endpoint.route, Model: p.Model.ID, Version: p.Model.Version, Arm: c.lease.chosen, Tenant: c.caller.Tenant.Name, Key: c.caller.KeyID(), Class: t.Class,
-		Prompts: p.Len(), PromptTokens: tokens, N: 1, Retries: c.retries(), Arrived: c.arrived, Parsed: p.Parsed,
-		Submitted: time.Now(), Trace: c.trace,
-	}}
-	if h := s.config.Hooks.OnRequestStart; h != nil {
-		h(r.RequestStart)
-	}
+	r := c.begin(edge.RequestStart{ID: p.ID, Endpoint: c.endpoint.route, Model: p.Model.ID, Version: p.Model.Version, Class: t.Class, Prompts: p.Len(), PromptTokens: tokens, Parsed: p.Parsed})
 	fault = internalError("panic") // which is on its way to the boundary that answers it, where nothing else is noted
 	defer func() { c.ended(p, r, fault, paid) }()
 	fault = c.decide(p, t)

@@ -101,6 +101,16 @@ func (c *pool) answerBy(o *job.Body) *api.Error {
 	return fault
 }
 
+// begin tells the hooks of a request that generates nothing, with what the call itself knows.
+func (c *call) begin(start edge.RequestStart) *edge.RequestFinish {
+	start.Arm, start.Tenant, start.Key, start.Retries = c.lease.chosen, c.caller.Tenant.Name, c.caller.KeyID(), c.retries()
+	start.N, start.Arrived, start.Submitted, start.Trace = 1, c.arrived, time.Now(), c.trace
+	if h := c.server.config.Hooks.OnRequestStart; h != nil {
+		h(start)
+	}
+	return &edge.RequestFinish{RequestStart: start}
+}
+
 // run reserves, has the texts pooled, and answers.
 func (c *pool) run(p *pooling.Request, t priority.Terms, who quota.Holder) *api.Error {
 	s := c.server
@@ -118,14 +128,7 @@ func (c *pool) run(p *pooling.Request, t priority.Terms, who quota.Holder) *api.
 		return fault
 	}
 	c.started = true
-	r := &edge.RequestFinish{RequestStart: edge.RequestStart{
-		ID: p.ID, Endpoint: c.endpoint.route, Model: p.Model.ID, Version: p.Model.Version, Arm: c.lease.chosen, Tenant: c.caller.Tenant.Name, Key: c.caller.KeyID(), Class: t.Class,
-		Prompts: len(p.Texts), PromptTokens: tokens, N: 1, Retries: c.retries(), Arrived: c.arrived, Parsed: p.Parsed,
-		Submitted: time.Now(), Trace: c.trace,
-	}}
-	if h := s.config.Hooks.OnRequestStart; h != nil {
-		h(r.RequestStart)
-	}
+	r := c.begin(edge.RequestStart{ID: p.ID, Endpoint: c.endpoint.route, Model: p.Model.ID, Version: p.Model.Version, Class: t.Class, Prompts: len(p.Texts), PromptTokens: tokens, Parsed: p.Parsed})
 	asked := c.embedding(p, t)
 	fault = internalError("panic") // which is on its way to the boundary that answers it, where nothing else is noted
 	defer func() { c.ended(p, r, asked, fault, paid) }()

@@ -71,12 +71,12 @@ func (d *document) tags() (list []any) {
 	return list
 }
 
-// placeholder is a part of a path that requests fill in.
-var placeholder = regexp.MustCompile(`\{([a-z_]+)\}`)
+// pathVariable is a part of a path that requests fill in.
+var pathVariable = regexp.MustCompile(`\{([a-z_]+)\}`)
 
 // add adds the operations of a route.
 func (d *document) add(rt *edge.Route) {
-	if to, ok := same["GET "+rt.Pattern]; ok && placeholder.ReplaceAllString(to, "{}") == "GET "+placeholder.ReplaceAllString(rt.Pattern, "{}") {
+	if to, ok := same["GET "+rt.Pattern]; ok && pathVariable.ReplaceAllString(to, "{}") == "GET "+pathVariable.ReplaceAllString(rt.Pattern, "{}") {
 		return // two templates of one path are none in OpenAPI
 	}
 	item := d.paths[rt.Pattern]
@@ -85,7 +85,7 @@ func (d *document) add(rt *edge.Route) {
 		d.paths[rt.Pattern] = item
 	}
 	var parameters []any
-	for _, m := range placeholder.FindAllStringSubmatch(rt.Pattern, -1) {
+	for _, m := range pathVariable.FindAllStringSubmatch(rt.Pattern, -1) {
 		parameters = append(parameters, map[string]any{"name": m[1], "in": "path", "required": true, "schema": Schema{"type": "string"}})
 	}
 	if parameters != nil {

@@ -89,17 +89,6 @@ func (p *Request) AppendAnswer(dst []byte, logs [][]float64, u Usage) ([]byte, *
 	return p.form.end(dst, u), nil
 }
 
-// Probabilities are those of the options of each question, for measurements.
-func (p *Request) Probabilities(logs [][]float64) [][]float64 {
-	list := make([][]float64, len(logs))
-	for i := range logs {
-		if a, ok := newAnswer(logs[i]); ok {
-			list[i] = a.probabilities
-		}
-	}
-	return list
-}
-
 func appendNumber(dst []byte, name string, v float64) []byte {
 	return strconv.AppendFloat(append(append(append(dst, '"'), name...), `":`...), v, 'g', -1, 64)
 }
