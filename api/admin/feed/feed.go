@@ -41,6 +41,7 @@ func (f *Feed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Retry-After", "5")
+		w.Header().Set("Connection", "close") // the admin listener has few
 		w.WriteHeader(http.StatusTooManyRequests)
 		fmt.Fprintf(w, "{\"error\": \"%d pages look at this server; close one of them\"}\n", f.most)
 		return
