@@ -101,16 +101,6 @@ func (c *pool) answerBy(o *job.Body) *api.Error {
 	return fault
 }
 
-// begin tells the hooks of a request that generates nothing, with what the call itself knows.
-func (c *call) begin(start edge.RequestStart) *edge.RequestFinish {
-	start.Arm, start.Tenant, start.Key, start.Retries = c.lease.chosen, c.caller.Tenant.Name, c.caller.KeyID(), c.retries()
-	start.N, start.Arrived, start.Submitted, start.Trace = 1, c.arrived, time.Now(), c.trace
-	if h := c.server.config.Hooks.OnRequestStart; h != nil {
-		h(start)
-	}
-	return &edge.RequestFinish{RequestStart: start}
-}
-
 // run reserves, has the texts pooled, and answers.
 func (c *pool) run(p *pooling.Request, t priority.Terms, who quota.Holder) *api.Error {
 	s := c.server
