@@ -22,6 +22,10 @@ type Response struct {
 	// Begun: an earlier state of it was kept. Where that is gone, it was deleted, and stays so.
 	Begun bool
 
+	// Replaces is the status of an earlier, finished state in whose place this one comes; "" is none. Where that is gone or has changed
+	// nothing is kept.
+	Replaces string
+
 	// Lost: it is not finished, and the process that computed it is gone.
 	Lost bool
 }
@@ -47,6 +51,8 @@ var (
 	ErrUnknown = errors.New("the response is not known")
 	// ErrFinished says that the response is finished, and so is not changed.
 	ErrFinished = errors.New("the response is finished")
+	// ErrChanged says that a response has changed since the state that another one shall replace.
+	ErrChanged = errors.New("the response has changed meanwhile")
 )
 
 // BrokenError says that a response is there, and one that it goes on from is not.
@@ -72,7 +78,7 @@ const (
 type Store interface {
 	// KeepResponse adds a response for its time to live, which starts over for those that it goes
 	// on from. One of the same id is replaced as long as it is not finished: else the error is ErrFinished. One that has begun is not added:
-	// where it is gone, the error is ErrUnknown.
+	// where it is gone, the error is ErrUnknown. One that replaces a state does so at once and wholly; else the error is ErrChanged or ErrUnknown.
 	KeepResponse(ctx context.Context, r *Response, ttl time.Duration) error
 	// FindResponse gives a response; the error is ErrUnknown.
 	FindResponse(ctx context.Context, tenant, id string) (*Response, error)

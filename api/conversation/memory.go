@@ -55,12 +55,14 @@ func (m *Memory) KeepResponse(_ context.Context, r *Response, ttl time.Duration)
 	}
 	old := s.find(r.ID, now)
 	switch {
-	case old == nil && r.Begun:
+	case old == nil && (r.Begun || r.Replaces != ""):
 		return ErrUnknown
-	case old != nil:
-		if old.response.Finished() {
-			return ErrFinished
-		}
+	case old == nil:
+	case r.Replaces != "" && r.Replaces != old.response.Status:
+		return ErrChanged
+	case r.Replaces == "" && old.response.Finished():
+		return ErrFinished
+	default:
 		s.drop(r.ID)
 	}
 	expires := now.Add(ttl)

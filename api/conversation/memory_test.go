@@ -52,6 +52,27 @@ func TestConversationsAreChains(t *testing.T) {
 	}
 }
 
+// TestStatesAreReplaced: a finished response takes another state in the place of the one that is named, and of no other.
+func TestStatesAreReplaced(t *testing.T) {
+	m := NewMemory(1 << 20)
+	kept(t, m, "a", "", "1")
+	replace := func(id, before, after string) error {
+		return m.KeepResponse(t.Context(), &Response{Tenant: "acme", ID: id, Status: after, Replaces: before, Input: []byte(after)}, time.Hour)
+	}
+	if err := replace("a", "1", "2"); err != nil {
+		t.Error(err)
+	}
+	if err := replace("a", "1", "3"); !errors.Is(err, ErrChanged) {
+		t.Errorf("a state that is over is replaced: %v", err)
+	}
+	if err := replace("b", "1", "2"); !errors.Is(err, ErrUnknown) {
+		t.Errorf("what is not there is replaced: %v", err)
+	}
+	if r, err := m.FindResponse(t.Context(), "acme", "a"); err != nil || r.Status != "2" || string(r.Input) != "2" {
+		t.Errorf("found %+v, %v", r, err)
+	}
+}
+
 func TestTheLongestUnusedGoesFirst(t *testing.T) {
 	m := NewMemory(4 * 1500)
 	now := time.Unix(1, 0)

@@ -1,9 +1,13 @@
 package openai
 
 import (
+	"context"
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
+
+	"weir/api/conversation"
 )
 
 // TestConversations: items are kept, a response goes on from them and is added, and another call reads what is there.
@@ -70,5 +74,60 @@ func TestConversations(t *testing.T) {
 	}
 	if res, _ := r.do("GET", path+"/items", "", ""); res.StatusCode != 404 {
 		t.Error(res.Status)
+	}
+}
+
+// meddledStore is a store in whose calls of KeepResponse others come first.
+type meddledStore struct {
+	conversation.Store
+	meddle func(r *conversation.Response) error // nil: nothing
+}
+
+func (s *meddledStore) KeepResponse(ctx context.Context, r *conversation.Response, ttl time.Duration) error {
+	if m := s.meddle; m != nil {
+		s.meddle = nil
+		if err := m(r); err != nil {
+			return err
+		}
+	}
+	return s.Store.KeepResponse(ctx, r, ttl)
+}
+
+// TestChangesOfConversations: a conversation whose change the store does not take stays what it was, and a change that another server makes
+// meanwhile is not lost.
+func TestChangesOfConversations(t *testing.T) {
+	c := DefaultConfig()
+	store := &meddledStore{Store: conversation.NewMemory(1 << 20)}
+	c.Responses.Store = store
+	r := newRig(t, c, &fakeBackend{})
+	defer r.close()
+	var conv struct{ ID string }
+	if status, text := r.post(routeConversations, `{"items":[{"role":"user","content":"first"}]}`); status != 200 || json.Unmarshal([]byte(text), &conv) != nil {
+		t.Fatalf("%d %s", status, text)
+	}
+	path := routeConversations + "/" + conv.ID
+	add := func(text string) (int, string) {
+		return r.post(path+"/items", `{"items":[{"role":"user","content":"`+text+`"}]}`)
+	}
+	store.meddle = func(*conversation.Response) error { return errDiskFull }
+	if status, text := add("second"); status != 503 || !strings.Contains(text, "responses_unavailable") {
+		t.Errorf("%d %s", status, text)
+	}
+	if res, text := r.do("GET", path+"/items", "", ""); res.StatusCode != 200 || !strings.Contains(text, "first") || strings.Contains(text, "second") {
+		t.Errorf("the conversation is gone, or another one: %s", text)
+	}
+	store.meddle = func(mine *conversation.Response) error {
+		theirs := *mine
+		theirs.Status, theirs.Input = "another server's", []byte(`[{"type":"message","role":"user","content":"theirs","id":"msg_theirs"}]`)
+		return store.Store.KeepResponse(t.Context(), &theirs, time.Hour)
+	}
+	if status, text := add("third"); status != 200 {
+		t.Errorf("%d %s", status, text)
+	}
+	if _, text := r.do("GET", path+"/items?order=asc", "", ""); !strings.Contains(text, "theirs") || !strings.Contains(text, "third") {
+		t.Errorf("a change is lost: %s", text)
+	}
+	if status, text := r.post(path, `{}`); status != 400 || !strings.Contains(text, "missing_required_parameter") {
+		t.Errorf("metadata are wiped by who names none: %d %s", status, text)
 	}
 }

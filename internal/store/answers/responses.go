@@ -48,28 +48,20 @@ func (s *Responses) KeepResponse(ctx context.Context, r *conversation.Response, 
 	if err != nil {
 		return responsesFailed(err)
 	}
-	input, object := store.FieldResponseInput.Seal(key, r.Tenant, r.ID, r.Input), store.FieldResponseObject.Seal(key, r.Tenant, r.ID, r.Object)
-	err = s.db.Transact(ctx, func(tx *sql.Tx) error {
-		if r.Begun {
-			if err := s.begun(ctx, tx, r); err != nil {
-				return err
-			}
-		}
-		result, err := tx.ExecContext(ctx, s.db.SQL(`INSERT INTO weir_responses
-			(tenant, id, previous, status, owner, used, expires, input, object, data_key) VALUES ($1, $2, $3, $4, $5, NOW, NOW + $6, $7, $8, $9)
-			ON CONFLICT (tenant, id) DO UPDATE SET status = excluded.status, used = excluded.used, expires = excluded.expires,
-				input = excluded.input, object = excluded.object, data_key = excluded.data_key
-			WHERE weir_responses.status IN ('queued', 'in_progress')`),
-			r.Tenant, r.ID, r.Previous, r.Status, s.db.Owner(), ttl.Microseconds(), input, object, store.KeyID(key))
-		if err := store.OneRow(result, err, conversation.ErrFinished); err != nil || r.Previous == "" {
+	texts := sealed{store.FieldResponseInput.Seal(key, r.Tenant, r.ID, r.Input), store.FieldResponseObject.Seal(key, r.Tenant, r.ID, r.Object), store.KeyID(key)}
+	shrunk := false
+	err = s.db.Transact(ctx, func(tx *sql.Tx) (err error) {
+		if r.Replaces != "" {
+			shrunk, err = s.replace(ctx, tx, r, ttl, texts)
 			return err
 		}
-		_, err = tx.ExecContext(ctx, s.db.SQL(ancestors+`UPDATE weir_responses SET used = NOW, expires = NOW + $4
-			WHERE tenant = $1 AND id IN (SELECT id FROM chain)`), r.Tenant, r.Previous, conversation.MaxResponses, ttl.Microseconds())
-		return err
+		return s.insert(ctx, tx, r, ttl, texts)
 	})
+	if err == nil && shrunk {
+		err = s.db.Wipe(ctx)
+	}
 	switch {
-	case errors.Is(err, conversation.ErrFinished), errors.Is(err, conversation.ErrUnknown):
+	case errors.Is(err, conversation.ErrFinished), errors.Is(err, conversation.ErrUnknown), errors.Is(err, conversation.ErrChanged):
 		return err
 	case err != nil:
 		return responsesFailed(err)
@@ -82,10 +74,53 @@ func (s *Responses) KeepResponse(ctx context.Context, r *conversation.Response, 
 	return nil
 }
 
+// sealed are the texts of a response, encrypted, and the key that did it.
+type sealed struct {
+	input, object []byte
+	key           string
+}
+
+// insert adds a response, or the next state of one that is computed.
+func (s *Responses) insert(ctx context.Context, tx *sql.Tx, r *conversation.Response, ttl time.Duration, texts sealed) error {
+	if r.Begun {
+		if err := s.begun(ctx, tx, r); err != nil {
+			return err
+		}
+	}
+	result, err := tx.ExecContext(ctx, s.db.SQL(`INSERT INTO weir_responses
+		(tenant, id, previous, status, owner, used, expires, input, object, data_key) VALUES ($1, $2, $3, $4, $5, NOW, NOW + $6, $7, $8, $9)
+		ON CONFLICT (tenant, id) DO UPDATE SET status = excluded.status, used = excluded.used, expires = excluded.expires,
+			input = excluded.input, object = excluded.object, data_key = excluded.data_key
+		WHERE weir_responses.status IN ('queued', 'in_progress')`),
+		r.Tenant, r.ID, r.Previous, r.Status, s.db.Owner(), ttl.Microseconds(), texts.input, texts.object, texts.key)
+	if err := store.OneRow(result, err, conversation.ErrFinished); err != nil || r.Previous == "" {
+		return err
+	}
+	_, err = tx.ExecContext(ctx, s.db.SQL(ancestors+`UPDATE weir_responses SET used = NOW, expires = NOW + $4
+		WHERE tenant = $1 AND id IN (SELECT id FROM chain)`), r.Tenant, r.Previous, conversation.MaxResponses, ttl.Microseconds())
+	return err
+}
+
 // begun looks for the earlier state of a response, which another transaction cannot delete before this one ends.
 func (s *Responses) begun(ctx context.Context, tx *sql.Tx, r *conversation.Response) error {
 	result, err := tx.ExecContext(ctx, `UPDATE weir_responses SET id = id WHERE tenant = $1 AND id = $2`, r.Tenant, r.ID)
 	return store.OneRow(result, err, conversation.ErrUnknown)
+}
+
+// replace puts a response in the place of its earlier state. shrunk: something of that one is gone.
+func (s *Responses) replace(ctx context.Context, tx *sql.Tx, r *conversation.Response, ttl time.Duration, texts sealed) (shrunk bool, err error) {
+	before := 0
+	err = tx.QueryRowContext(ctx, s.db.SQL(`SELECT length(input) + length(object) FROM weir_responses WHERE tenant = $1 AND id = $2 AND expires > NOW`),
+		r.Tenant, r.ID).Scan(&before)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return false, conversation.ErrUnknown
+	case err != nil:
+		return false, err
+	}
+	result, err := tx.ExecContext(ctx, s.db.SQL(`UPDATE weir_responses SET status = $4, used = NOW, expires = NOW + $5, input = $6, object = $7, data_key = $8
+		WHERE tenant = $1 AND id = $2 AND status = $3`), r.Tenant, r.ID, r.Replaces, r.Status, ttl.Microseconds(), texts.input, texts.object, texts.key)
+	return len(texts.input)+len(texts.object) < before, store.OneRow(result, err, conversation.ErrChanged)
 }
 
 // trimResponses deletes the longest unused responses of a tenant that has more than it may, except for those that are being computed.

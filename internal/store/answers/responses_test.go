@@ -63,6 +63,29 @@ func TestResponses(t *testing.T) {
 	})
 }
 
+// TestResponsesAreReplaced: a finished response takes another state in the place of the one that is named, and of no other.
+func TestResponsesAreReplaced(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, url string) {
+		s, other := openStore(t, url, opts{}), openStore(t, url, opts{})
+		keepResponse(t, s, "a", "", "1")
+		replace := func(s *Store, id, before, after string) error {
+			return s.KeepResponse(t.Context(), &conversation.Response{Tenant: "acme", ID: id, Status: after, Replaces: before, Input: []byte(after)}, time.Hour)
+		}
+		if err := replace(other, "a", "1", "2"); err != nil {
+			t.Error(err)
+		}
+		if err := replace(s, "a", "1", "3"); !errors.Is(err, conversation.ErrChanged) {
+			t.Errorf("a state that is over is replaced: %v", err)
+		}
+		if err := replace(s, "b", "1", "2"); !errors.Is(err, conversation.ErrUnknown) {
+			t.Errorf("what is not there is replaced: %v", err)
+		}
+		if r, err := s.FindResponse(t.Context(), "acme", "a"); err != nil || r.Status != "2" || string(r.Input) != "2" {
+			t.Errorf("found %+v, %v", r, err)
+		}
+	})
+}
+
 func TestResponsesOfTheDeadAreLost(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, url string) {
 		s, dead := openStore(t, url, opts{}), openStore(t, url, opts{})
