@@ -22,7 +22,8 @@ func (s *Server) openAdmin(files files, edge openai.Config) {
 	}
 	access := c.HTTP.Access
 	access.Loopback = isLoopback(s.ports.admin)
-	s.ports.admin = s.ports.overTLS(admin.Limit(s.ports.admin, files.admin))
+	places := admin.Limit(s.ports.admin, files.admin)
+	s.ports.admin = s.ports.overTLS(places)
 	s.admin = newAdmin(c.HTTP, admin.Config{
 		Metrics: s.metrics.Handler(), Ready: s.ready, Readiness: s.edge.Readiness, Version: s.build.Version, Access: access, Callers: s.callers.authenticator, Exposed: c.ExposesAdmin(),
 		Denied: func(reason, remote string) { s.watchers.Tenants.Denied("admin", reason, remote) },
@@ -32,7 +33,7 @@ func (s *Server) openAdmin(files files, edge openai.Config) {
 		Fleets: s.fleets.views, BlockEvents: s.engines.blockEvents, Blocks: s.engines.transfers.handler(s.languages, s.callers.authenticator.Peers(), s.watchers.Tenants.Denied), Batches: func(ctx context.Context) (any, error) { return s.batches.Unfinished(ctx) },
 		Drift: drift.Handler(func() []drift.Report { return s.predictors.enriched.reports() }),
 	})
-	s.admin.ErrorLog = log.New(adminTrouble{s.log}, "", 0)
+	s.admin.ErrorLog, s.admin.ConnState = log.New(adminTrouble{s.log}, "", 0), places.Follow
 }
 
 // closeAdmin cuts the admin listener's connections.
@@ -57,7 +58,7 @@ func newAdmin(c api.Config, what admin.Config) *http.Server {
 }
 
 // adminHeaderTimeout is what a client of the admin listener gets to send a header:
-// short, because the listener has few connections and keeps no places for others.
+// short, because the listener has few connections.
 const adminHeaderTimeout = 3 * time.Second
 
 // ready is what the admin listener reports: what the API's own /ready says,
