@@ -18,11 +18,16 @@ type Error struct {
 	Param   string // the field at fault; "" is null
 	Message string // for people: what, which value, the way out
 
+	Exceeded *Exceeded // of a prompt that does not fit; nil: another error
+
 	Filtered string // the category for which a policy refused; sent as Azure's API does
 
 	RetryAfter time.Duration // > 0: in place of the code's own, see Refusals
 	NoRetry    bool          // the client should not try again by itself, whatever its code says
 }
+
+// Exceeded is a prompt that does not fit into the model's context, in tokens.
+type Exceeded struct{ Prompt, Context int }
 
 // The values of Error.Type.
 const (

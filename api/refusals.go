@@ -150,6 +150,13 @@ func RefuseParam(code, param, format string, args ...any) *Error {
 	return e
 }
 
+// RefuseExceeded is RefuseParam of a prompt that does not fit into the context.
+func RefuseExceeded(x Exceeded, param, format string, args ...any) *Error {
+	e := RefuseParam("context_length_exceeded", param, format, args...)
+	e.Exceeded = &x
+	return e
+}
+
 // LongestWait is the most that a client is asked to wait before it tries again by
 // itself: as long as Python's official client waits when it is told to. Go's comes back
 // after 8 seconds whatever it is told, and is told the rest then.

@@ -1,10 +1,12 @@
 package openai
 
 import (
+	"slices"
 	"strings"
 
 	"weir/api"
 	"weir/api/edge"
+	"weir/api/openai/llamaserver"
 	"weir/api/openai/messages"
 	"weir/api/openai/ollama"
 )
@@ -16,10 +18,14 @@ const (
 	plain      dialect = iota // OpenAI's, and those that have its errors
 	anthropics                // errors with a type, as events with a name
 	ollamas                   // errors of one text, streams of JSON lines
+	natives                   // llama.cpp's own paths: errors with its types, and the status as their code
 )
 
 // linesType is the media type of JSON lines.
 const linesType = "application/x-ndjson"
+
+// nativePaths are those of llama.cpp's server that other servers do not have.
+var nativePaths = []string{routeNative, routeNatives, routeInfill, routeProps, routeSlots, routeSlot, routeLora, routeEmbedding}
 
 func (rt *route) dialect() dialect {
 	switch {
@@ -27,6 +33,8 @@ func (rt *route) dialect() dialect {
 		return anthropics
 	case strings.HasPrefix(rt.Pattern, ollamaPaths):
 		return ollamas
+	case slices.Contains(nativePaths, rt.Pattern):
+		return natives
 	}
 	return plain
 }
@@ -63,6 +71,8 @@ func reshape(c *call, fault *api.Error) {
 			model = ollama.ModelOf(c.ctx.PostBody())
 		}
 		c.ctx.SetBody(ollama.AppendFault(nil, fault, model))
+	case natives:
+		c.ctx.SetBody(llamaserver.AppendFault(nil, fault))
 	case plain:
 	}
 }
@@ -74,6 +84,8 @@ func (rt *route) AppendFault(dst []byte, fault *api.Error) []byte {
 		return messages.AppendFault(dst, fault, "")
 	case ollamas:
 		return ollama.AppendFault(dst, fault, "")
+	case natives:
+		return llamaserver.AppendFault(dst, fault)
 	case plain:
 	}
 	return fault.AppendJSON(dst)

@@ -68,6 +68,11 @@ func TestEmbeddingsOfAllForms(t *testing.T) {
 		{routeEmbeddings, `"input":[2,5,3]`, "[[2 5 3]]", ""},
 		{routeEmbeddings, `"input":[[5],[2,6,3]]`, "[[5] [2 6 3]]", ""},
 		{routeEmbeddings, `"input":"a b","add_special_tokens":false`, "[[5 6]]", ""},
+		// llama.cpp's forms
+		{routeEmbeddings, `"input":["a",[5],{"prompt_string":"b"}]`, "[[2 5 3] [5] [2 6 3]]", ""},
+		{routeEmbeddings, `"input":[5,"b",7]`, "[[5 6 7]]", ""},
+		{routeEmbeddings, `"input":{"content":[{"type":"text","text":"a "},{"type":"text","text":"b"}]}`, "[[2 5 6 3]]", ""},
+		{routeEmbeddings, `"input":["a [SEP]",[5]]`, "[[2 5 1 1 1 3] [5]]", ""},
 		{routeEmbeddings, `"input":"a [SEP]"`, "[[2 5 1 1 1 3]]", `input holds "[SEP]" as plain text; parse_special makes it a control token`},
 		{routeEmbeddings, `"input":"a [SEP]","parse_special":true`, "[[2 5 3 3]]", ""},
 		{routeEmbeddings, `"input":" "`, "[[2 3]]", ""},

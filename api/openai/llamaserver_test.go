@@ -88,8 +88,10 @@ func TestNativeForms(t *testing.T) {
 		t.Errorf("%d %s", status, text)
 	}
 	for body, param := range map[string]string{
-		`{"n_predict":4}`: `"param":"prompt"`,
-		`{"prompt":"x","logit_bias":[["Hello",1]]}`:  `"param":"logit_bias[0]"`,
+		`{"n_predict":4}`:                            `"param":"prompt"`,
+		`{"prompt":"x","logit_bias":[["Hello"]]}`:    `"param":"logit_bias[0]"`,
+		`{"prompt":"x","logit_bias":[[1e9,1]]}`:      `"param":"logit_bias[0]"`,
+		`{"prompt":"x","logit_bias":{"1":"a"}}`:      `"param":"logit_bias.1"`,
 		`{"prompt":"x","response_fields":"content"}`: `"param":"response_fields"`,
 		`{"prompt":"x","n_predict":"8"}`:             `"param":"n_predict"`,
 	} {
@@ -104,6 +106,76 @@ func TestNativeForms(t *testing.T) {
 	} {
 		if status, text := r.post(routeInfill, body); status != 400 || !strings.Contains(text, param) {
 			t.Errorf("%s: %d %s", body, status, text)
+		}
+	}
+}
+
+// TestNativeBias: tokens by their ids and their texts, whose biases add up, as generation_settings tells them with what ignore_eos bans.
+func TestNativeBias(t *testing.T) {
+	r := newRig(t, DefaultConfig(), &fakeBackend{})
+	defer r.close()
+	for body, want := range map[string]string{
+		`{"prompt":"x","logit_bias":[[65,1.5],[65,-1],["CD",2],[66,false]]}`: `"logit_bias":[{"token":65,"bias":0.5},{"token":66,"bias":-100},{"token":67,"bias":2},{"token":68,"bias":2}]`,
+		`{"prompt":"x","logit_bias":{"65":3,"A":-100}}`:                      `"logit_bias":[{"token":65,"bias":-97}]`,
+		`{"prompt":"x"}`: `"logit_bias":[]`,
+		`{"prompt":"x","ignore_eos":true,"n_predict":2}`: `,"bias":null}`,
+	} {
+		if status, text := r.post(routeNative, body); status != 200 || !strings.Contains(text, want) {
+			t.Errorf("%s: %d %s", body, status, text)
+		}
+	}
+}
+
+// TestNativeFaults: errors of llama.cpp's paths have its types, and the tokens of a prompt that does not fit.
+func TestNativeFaults(t *testing.T) {
+	r := newRig(t, DefaultConfig(), &fakeBackend{})
+	defer r.close()
+	for _, tc := range []struct{ path, body, want string }{
+		{routeNative, `{"prompt":"` + strings.Repeat("ping ", 4000) + `"}`, `"type":"exceed_context_size_error","param":"prompt","n_prompt_tokens":`},
+		{routeNative, `{"prompt":"` + strings.Repeat("ping ", 4000) + `"}`, `exceeds the available context size`},
+		{routeNative, `{}`, `{"error":{"code":400,"message":`},
+		{routeNative, `{"prompt":"x","model":"none"}`, `"type":"not_found_error"`},
+		{"/slots/0?action=save", `{"filename":"a"}`, `{"error":{"code":501,"message":`},
+		{routeLora, `[{"id":0,"scale":1}]`, `"type":"not_supported_error"`},
+	} {
+		if status, text := r.post(tc.path, tc.body); status < 400 || !strings.Contains(text, tc.want) {
+			t.Errorf("%s %.40s: %d %s", tc.path, tc.body, status, text)
+		}
+	}
+	if _, text := r.do("GET", routeLora, "", ""); text != "[]" {
+		t.Error(text)
+	}
+}
+
+// TestNativeEnd: an answer that filled the context was cut, and all of its timings are told.
+func TestNativeEnd(t *testing.T) {
+	r := newRig(t, DefaultConfig(), &fakeBackend{})
+	defer r.close()
+	status, text := r.post(routeNative, `{"prompt":"ping","n_predict":-1,"ignore_eos":true}`)
+	var got struct {
+		Truncated bool
+		StopType  string `json:"stop_type"`
+		Timings   map[string]float64
+	}
+	if err := json.Unmarshal([]byte(text), &got); err != nil || status != 200 {
+		t.Fatalf("%d %s: %v", status, text, err)
+	}
+	if len(got.Timings) != 9 {
+		t.Errorf("%v", got.Timings)
+	}
+	if _, text = r.post(routeNative, `{"prompt":"ping","n_predict":1}`); !strings.Contains(text, `"truncated":false`) || !strings.Contains(text, `"predicted_per_second":0`) {
+		t.Error(text)
+	}
+}
+
+// TestChatTokens: how many tokens the prompt of a chat has, whatever else the request says.
+func TestChatTokens(t *testing.T) {
+	r := newRig(t, DefaultConfig(), &fakeBackend{})
+	defer r.close()
+	for _, path := range []string{routeChatTokens, "/chat/completions/input_tokens"} {
+		status, text := r.post(path, `{"messages":[{"role":"user","content":"ping"}],"max_tokens":5,"temperature":0}`)
+		if status != 200 || !strings.HasPrefix(text, `{"object":"chat.completion.input_tokens","input_tokens":`) {
+			t.Errorf("%d %s", status, text)
 		}
 	}
 }

@@ -69,6 +69,44 @@ func (c *tokenizing) countMessages() *api.Error {
 // promptFields are those of a chat that decide on its prompt.
 var promptFields = []string{"messages", "tools", "tool_choice", "reasoning_effort", "enable_thinking", "chat_template_kwargs", "add_generation_prompt", "continue_final_message"}
 
+func serveChatTokens(c *call) *api.Error { return (&tokenizing{call: c}).countChat() }
+
+// countChat says how many tokens the prompt of a chat has.
+func (c *tokenizing) countChat() *api.Error {
+	fault := c.open()
+	if fault == nil {
+		fault = c.find()
+	}
+	if fault != nil {
+		return fault
+	}
+	defer c.works()()
+	_, ids, fault := c.renderChat(promptFieldsOf(c.o), &fault)
+	if fault != nil {
+		return fault
+	}
+	writeInputTokens(c.call, "chat.completion.input_tokens", len(ids))
+	return nil
+}
+
+// promptFieldsOf is a chat without the fields that leave its prompt as it is.
+func promptFieldsOf(chat *job.Body) *job.Body {
+	prompt := &job.Body{Object: &jsonbody.Object{Notes: chat.Notes}, Permit: chat.Permit}
+	for _, name := range promptFields {
+		if raw, ok := chat.Take(name); ok {
+			prompt.Add(name, raw)
+		}
+	}
+	return prompt
+}
+
+func writeInputTokens(c *call, object string, n int) {
+	api.WriteJSON(c.ctx, statusOK, struct {
+		Object      string `json:"object"`
+		InputTokens int    `json:"input_tokens"`
+	}{object, n})
+}
+
 func serveInputTokens(c *call) *api.Error { return (&tokenizing{call: c}).countResponse() }
 
 // countResponse says how many tokens the prompt of a request of POST /v1/responses has.
@@ -89,20 +127,11 @@ func (c *tokenizing) countResponse() *api.Error {
 		return fault
 	}
 	w.Finish(c.o.Object)
-	prompt := &job.Body{Object: &jsonbody.Object{Notes: w.Chat.Notes}, Permit: c.o.Permit}
-	for _, name := range promptFields {
-		if raw, ok := w.Chat.Take(name); ok {
-			prompt.Add(name, raw)
-		}
-	}
-	_, ids, fault := c.renderChat(prompt, &fault)
+	_, ids, fault := c.renderChat(promptFieldsOf(&w.Chat), &fault)
 	if fault != nil {
 		return w.Explain(fault)
 	}
-	api.WriteJSON(c.ctx, statusOK, struct {
-		Object      string `json:"object"`
-		InputTokens int    `json:"input_tokens"`
-	}{"response.input_tokens", len(ids)})
+	writeInputTokens(c.call, "response.input_tokens", len(ids))
 	return nil
 }
 

@@ -23,6 +23,13 @@ var embedEndpoint = poolingEndpoint{
 	read:    pooling.Rules.ReadEmbed,
 }
 
+// nativeEmbeddingEndpoint is that of llama.cpp's server.
+var nativeEmbeddingEndpoint = poolingEndpoint{
+	service: service{route: routeEmbedding, prefix: "embd-"},
+	takes:   givesVectors,
+	read:    pooling.Rules.ReadNativeEmbedding,
+}
+
 // pooled answers requests to a pooling model, each once under its idempotency key.
 func pooled(e *poolingEndpoint) func(*call) *api.Error {
 	return func(c *call) *api.Error { return c.key.once(&e.service, (&pool{call: c, endpoint: e}).answer) }

@@ -1,9 +1,13 @@
 package openai
 
 import (
+	"encoding/json"
+
 	"weir/api"
+	"weir/api/openai/jsonbody"
 	"weir/api/openai/llamaserver"
 	"weir/api/openai/models"
+	"weir/api/openai/params"
 )
 
 // propsJSON has the fields of llama.cpp's /props that clients read.
@@ -11,7 +15,7 @@ type propsJSON struct {
 	Default      slotJSON        `json:"default_generation_settings"`
 	Slots        int             `json:"total_slots"`
 	Alias        string          `json:"model_alias"`
-	Path         string          `json:"model_path"` // the model's name: where its file lies is not told
+	Path         string          `json:"model_path"` // the model's name as a file's: where it lies is not told
 	Template     *string         `json:"chat_template"`
 	BOS          string          `json:"bos_token"`
 	EOS          string          `json:"eos_token"`
@@ -30,6 +34,9 @@ type slotJSON struct {
 	IsProcessing bool                  `json:"is_processing"`
 	Params       *llamaserver.Settings `json:"params,omitempty"`
 }
+
+// anySeed is what llama.cpp's server has as the seed that each request draws.
+const anySeed = 1<<32 - 1
 
 // modelOfQuery is the model that the query names (?model=), or the only one, with its tokenizer here.
 func modelOfQuery(c *call) (*models.Model, *api.Error) {
@@ -52,9 +59,19 @@ func serveProps(c *call) *api.Error {
 	if fault != nil {
 		return fault
 	}
+	o := &jsonbody.Object{Notes: &jsonbody.Notes{}}
+	m.Fill(o)
+	defaults := params.Read(o, m, c.server.config.reader().Rules, &fault)
+	if fault != nil {
+		return fault
+	}
+	if !defaults.Seeded {
+		defaults.Sampling.Seed = anySeed
+	}
+	settings := llamaserver.SettingsOf(m, defaults, -1)
 	p := propsJSON{
-		Default: slotJSON{Context: m.MaxModelLen, Params: &llamaserver.Settings{Predict: -1, Temperature: 1, TopP: 1, TypicalP: 1, RepeatPenalty: 1}},
-		Slots:   c.server.config.Slots, Alias: m.ID, Path: m.ID, Modalities: map[string]bool{"vision": false, "audio": false}, Build: "weir " + c.server.config.Version,
+		Default: slotJSON{Context: m.MaxModelLen, Params: &settings},
+		Slots:   c.server.config.Slots, Alias: m.ID, Path: m.ID + ".gguf", Modalities: map[string]bool{"vision": false, "audio": false}, Build: "weir " + c.server.config.Version,
 		SlotsEnabled: c.server.config.Slots > 0, Metrics: c.server.config.Metrics != nil,
 	}
 	if m.Template != nil {
@@ -87,5 +104,23 @@ func serveSlots(c *call) *api.Error {
 		list[i] = slotJSON{ID: i, Context: m.MaxModelLen, IsProcessing: i < busy}
 	}
 	api.WriteJSON(c.ctx, statusOK, list)
+	return nil
+}
+
+// serveSlot answers what is done with the state of one slot, of which sequences have none: their blocks are shared.
+func serveSlot(*call) *api.Error {
+	return api.Refuse("unsupported_operation", "slots have no state that could be saved, restored or erased: prompts find their blocks in the prefix cache, whichever slot computed them")
+}
+
+// serveLora answers GET and POST /lora-adapters: there are none.
+func serveLora(c *call) *api.Error {
+	if c.ctx.IsPost() {
+		var list []json.RawMessage
+		if err := json.Unmarshal(c.ctx.PostBody(), &list); err != nil || len(list) > 0 {
+			return api.Refuse("unsupported_operation", "models here take no LoRA adapters; merge them into the file with llama.cpp's llama-export-lora")
+		}
+	}
+	c.ctx.SetContentType("application/json")
+	c.ctx.SetBodyString("[]")
 	return nil
 }

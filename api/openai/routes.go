@@ -12,6 +12,7 @@ import (
 // The paths that this package serves.
 const (
 	routeChat              = "/v1/chat/completions"
+	routeChatTokens        = "/v1/chat/completions/input_tokens"
 	routeCompletions       = "/v1/completions"
 	routeResponses         = "/v1/responses"
 	routeMessages          = "/v1/messages"
@@ -45,9 +46,13 @@ const (
 	routeInputTokens       = "/v1/responses/input_tokens"
 
 	routeNative         = "/completion" // of llama.cpp's server, as those that follow
+	routeNatives        = "/completions"
 	routeInfill         = "/infill"
 	routeProps          = "/props"
 	routeSlots          = "/slots"
+	routeSlot           = "/slots/{id}"
+	routeLora           = "/lora-adapters"
+	routeEmbedding      = "/embedding"
 	ollamaPaths         = "/api/" // all of Ollama's own
 	routeOllamaChat     = "/api/chat"
 	routeOllamaGenerate = "/api/generate"
@@ -75,6 +80,8 @@ func (s *Server) routeTable() []*route {
 	table := []*route{
 		infer(routeChat, generated(&chatEndpoint)),
 		infer("/chat/completions", generated(&chatEndpoint)), // llama.cpp's second name, as /responses
+		post(routeChatTokens, serveChatTokens),
+		post("/chat/completions/input_tokens", serveChatTokens),
 		infer(routeCompletions, generated(&completionEndpoint)),
 		infer(routeResponses, generated(&responseEndpoint)),
 		infer("/responses", generated(&responseEndpoint)),
@@ -122,11 +129,14 @@ func (s *Server) routeTable() []*route {
 		on("/api/delete", notOllamas, http.MethodDelete),
 		post("/api/blobs/{id}", notOllamas),
 		infer(routeNative, generated(&nativeEndpoint)),
-		infer("/completions", generated(&nativeEndpoint)),
+		infer(routeNatives, generated(&nativeEndpoint)),
 		infer(routeInfill, generated(&infillEndpoint)),
 		get("/models", serveModels),
 		get(routeProps, serveProps),
 		get(routeSlots, serveSlots),
+		post(routeSlot, serveSlot),
+		on(routeLora, serveLora, http.MethodGet, http.MethodPost),
+		infer(routeEmbedding, pooled(&nativeEmbeddingEndpoint)),
 		open(routeHealth, serveHealth),
 		open(routeReady, serveReady),
 		open(routeVersion, serveVersion),

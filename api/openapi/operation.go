@@ -84,6 +84,9 @@ var same = map[string]string{
 	"POST /completions":      "POST /completion",
 	"POST /chat/completions": "POST /v1/chat/completions",
 	"POST /responses":        "POST /v1/responses",
+
+	"POST /chat/completions/input_tokens": "POST /v1/chat/completions/input_tokens",
+
 	"GET /models":            "GET /v1/models",
 	"POST /embeddings":       "POST /v1/embeddings",
 	"POST /rerank":           "POST /v1/rerank",

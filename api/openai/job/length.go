@@ -73,7 +73,7 @@ func (j *Job) keep(otherwise int) int {
 // to another model or to a shorter prompt look for this text. part is the
 // field that holds the prompt.
 func ContextExceeded(part string, prompt, output, limit int) *api.Error {
-	return api.RefuseParam("context_length_exceeded", part,
+	return api.RefuseExceeded(api.Exceeded{Prompt: prompt, Context: limit}, part,
 		"This model's maximum context length is %d tokens. However, you requested %d tokens (%d in the %s, %d in the completion). "+
 			"Please reduce the length of the %s or completion.", limit, prompt+output, prompt, part, output, part)
 }

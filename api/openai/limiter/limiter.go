@@ -172,7 +172,7 @@ func (p *Permit) Away() time.Duration {
 // promptTooLong refuses a prompt whose tokens were not all counted; the words
 // are those of contextExceeded.
 func promptTooLong(part string, least, context int) *api.Error {
-	return api.RefuseParam("context_length_exceeded", part,
+	return api.RefuseExceeded(api.Exceeded{Prompt: least, Context: context}, part,
 		"This model's maximum context length is %d tokens. However, you requested at least %d tokens in the %s. Please reduce the length of the %s.",
 		context, least, part, part)
 }

@@ -17,7 +17,7 @@ import (
 type Encoder struct {
 	job     *job.Job
 	request *Request
-	first   time.Time // of the first delta; zero: there was none
+	times   answer.Times // of a stream those of its deltas
 	lines   map[int]bool
 }
 
@@ -30,8 +30,8 @@ var _ answer.Encoder = (*Encoder)(nil)
 
 // AppendDelta implements answer.Encoder: an event for each piece, and one at each choice's end.
 func (e *Encoder) AppendDelta(dst []byte, d *answer.Delta) []byte {
-	if e.first.IsZero() {
-		e.first = time.Now()
+	if e.times.LastToken = time.Now(); e.times.FirstToken.IsZero() {
+		e.times.FirstToken = e.times.LastToken
 	}
 	e.lines[d.Choice] = e.lines[d.Choice] || bytes.IndexByte(d.Content, '\n') >= 0
 	dst = append(dst, "data: "...)
@@ -57,11 +57,12 @@ func (e *Encoder) AppendEnd(dst []byte, _ answer.Usage) []byte { return dst }
 
 // AppendFault implements answer.Encoder.
 func (e *Encoder) AppendFault(dst []byte, fault *api.Error) []byte {
-	return append(fault.AppendJSON(append(dst, "data: "...)), "\n\n"...)
+	return append(AppendFault(append(dst, "data: "...), fault), "\n\n"...)
 }
 
 // AppendWhole implements answer.Encoder: an object, or an array of them where there are several prompts or choices.
-func (e *Encoder) AppendWhole(dst []byte, choices []answer.Delta, _ answer.Usage) []byte {
+func (e *Encoder) AppendWhole(dst []byte, choices []answer.Delta, u answer.Usage) []byte {
+	e.times = u.Times
 	for i := range choices {
 		e.lines[choices[i].Choice] = bytes.IndexByte(choices[i].Content, '\n') >= 0
 	}
@@ -97,11 +98,12 @@ func (e *Encoder) appendEnd(dst []byte, d *answer.Delta, streamed bool) []byte {
 	dst = api.AppendString(dst, e.job.Model.Tokenizer.Decode(e.job.Prompts[d.Prompt].IDs, true))
 	dst = append(dst, `,"has_new_line":`...)
 	dst = strconv.AppendBool(dst, e.lines[d.Choice])
-	dst = append(dst, `,"truncated":false`...)
+	dst = append(dst, `,"truncated":`...)
+	dst = strconv.AppendBool(dst, d.Finish == inference.FinishLength && d.Usage.Prompt+d.Usage.Output >= e.job.Model.MaxModelLen)
 	dst = e.appendStop(dst, d)
 	dst = append(dst, `,"tokens_cached":`...)
 	dst = strconv.AppendInt(dst, int64(d.Usage.Cached), 10)
-	dst = e.appendTimings(append(dst, `,"timings":`...), d, streamed)
+	dst = e.appendTimings(append(dst, `,"timings":`...), d)
 	if !streamed || len(d.Tokens) > 0 {
 		dst = e.appendProbs(dst, d)
 	}
@@ -123,35 +125,6 @@ func (e *Encoder) appendStop(dst []byte, d *answer.Delta) []byte {
 	}
 	dst = append(append(append(dst, `,"stop_type":"`...), kind...), `","stopping_word":`...)
 	return api.AppendString(dst, d.Stopped.Text)
-}
-
-// appendTimings appends counts and, of a stream, how long its parts took: those of a whole answer are not told apart.
-func (e *Encoder) appendTimings(dst []byte, d *answer.Delta, streamed bool) []byte {
-	computed := d.Usage.Prompt - d.Usage.Cached
-	dst = append(dst, `{"cache_n":`...)
-	dst = strconv.AppendInt(dst, int64(d.Usage.Cached), 10)
-	dst = append(dst, `,"prompt_n":`...)
-	dst = strconv.AppendInt(dst, int64(computed), 10)
-	dst = append(dst, `,"predicted_n":`...)
-	dst = strconv.AppendInt(dst, int64(d.Usage.Output), 10)
-	if streamed {
-		dst = appendPace(dst, "prompt", computed, e.first.Sub(e.job.Arrived))
-		dst = appendPace(dst, "predicted", d.Usage.Output, time.Since(e.first))
-	}
-	return append(dst, '}')
-}
-
-// appendPace appends how long n tokens took.
-func appendPace(dst []byte, what string, n int, took time.Duration) []byte {
-	ms := float64(took) / float64(time.Millisecond)
-	add := func(name string, v float64) {
-		dst = append(append(append(append(append(dst, `,"`...), what...), '_'), name...), `":`...)
-		dst = strconv.AppendFloat(dst, v, 'f', 3, 64)
-	}
-	add("ms", ms)
-	add("per_token_ms", ms/float64(max(n, 1)))
-	add("per_second", float64(n)*1000/max(ms, 0.001))
-	return dst
 }
 
 func (e *Encoder) appendIDs(dst []byte, ids []inference.TokenID) []byte {
@@ -192,41 +165,6 @@ func (e *Encoder) appendToken(dst []byte, id inference.TokenID, logprob float32)
 	}
 	dst = append(dst, `],"logprob":`...)
 	return strconv.AppendFloat(dst, float64(logprob), 'g', -1, 32)
-}
-
-// appendSettings appends how tokens were chosen.
-func (e *Encoder) appendSettings(dst []byte) []byte {
-	p := e.job.Params
-	predict := e.request.Predict
-	if p.MaxTokens > 0 {
-		predict = int64(p.MaxTokens)
-	}
-	text, err := json.Marshal(Settings{
-		Predict: predict, Seed: p.Sampling.Seed, Temperature: p.Sampling.Temperature, TopK: p.Sampling.TopK, TopP: p.Sampling.TopP, MinP: p.Sampling.MinP,
-		TypicalP: p.Sampling.TypicalP, RepeatPenalty: p.Sampling.RepetitionPenalty, PresencePenalty: p.Sampling.PresencePenalty,
-		FrequencyPenalty: p.Sampling.FrequencyPenalty, IgnoreEOS: p.IgnoreEOS, Stream: p.Stream, Probs: max(p.Sampling.Logprobs, 0),
-	})
-	if err != nil { // no value of them is beyond JSON
-		return append(dst, "null"...)
-	}
-	return append(dst, text...)
-}
-
-// Settings are the parameters of an answer, as /completion and /props tell them.
-type Settings struct {
-	Predict          int64   `json:"n_predict"`
-	Seed             uint64  `json:"seed"`
-	Temperature      float32 `json:"temperature"`
-	TopK             int     `json:"top_k"`
-	TopP             float32 `json:"top_p"`
-	MinP             float32 `json:"min_p"`
-	TypicalP         float32 `json:"typical_p"`
-	RepeatPenalty    float32 `json:"repeat_penalty"`
-	PresencePenalty  float32 `json:"presence_penalty"`
-	FrequencyPenalty float32 `json:"frequency_penalty"`
-	IgnoreEOS        bool    `json:"ignore_eos"`
-	Stream           bool    `json:"stream"`
-	Probs            int     `json:"n_probs"`
 }
 
 // pick is an object of some values of another one, by their paths.

@@ -2,8 +2,6 @@
 package llamaserver
 
 import (
-	"bytes"
-	"encoding/json"
 	"strconv"
 	"strings"
 
@@ -11,6 +9,7 @@ import (
 	"weir/api/openai/job"
 	"weir/api/openai/jsonbody"
 	"weir/api/openai/models"
+	"weir/api/openai/prompt"
 )
 
 // ReadCompletion reads a request of completions.
@@ -41,12 +40,12 @@ const mostFields = 64
 
 // Read reads a request of POST /completion.
 func Read(read ReadCompletion, o *job.Body, m *models.Model) (*job.Job, *api.Error) {
-	p := prompts{o, m}
+	p := prompt.Mixed{Body: o, Model: m, Field: "prompt", Special: true}
 	return readAs(read, o, m, func(from, to *jsonbody.Object, fault **api.Error) {
 		if raw, ok := from.Take("prompt"); ok {
-			prompt, err := p.read(raw)
+			written, err := p.Read(raw)
 			if jsonbody.Keep(fault, err); err == nil {
-				to.Add("prompt", prompt)
+				to.Add("prompt", written)
 			}
 		}
 	})
@@ -58,6 +57,12 @@ func readAs(read ReadCompletion, o *job.Body, m *models.Model, write func(from, 
 	to := &job.Body{Object: &jsonbody.Object{Notes: o.Notes}, Permit: o.Permit}
 	write(o.Object, to.Object, &fault)
 	r := readOwn(o.Object, to.Object, &fault)
+	if raw, ok := o.Take("logit_bias"); ok {
+		bias, err := (&biases{o.Permit, m}).read(raw)
+		if jsonbody.Keep(&fault, err); err == nil {
+			to.Add("logit_bias", bias)
+		}
+	}
 	for f, left := o.Rest(); left; f, left = o.Rest() {
 		to.Add(f.Name, f.Raw)
 	}
@@ -111,44 +116,7 @@ func readOwn(o, to *jsonbody.Object, fault **api.Error) *Request {
 		}
 		to.Add("temperature", raw)
 	}
-	if raw, ok := o.Take("logit_bias"); ok {
-		bias, err := readBias(raw)
-		if jsonbody.Keep(fault, err); err == nil {
-			to.Add("logit_bias", bias)
-		}
-	}
 	return r
-}
-
-// banned is a bias with which a token is never sampled.
-const banned = "-100"
-
-// readBias gives the object that completions have for [[id, bias], …]; a bias of false bans the token.
-func readBias(raw json.RawMessage) ([]byte, *api.Error) {
-	if raw[0] != '[' {
-		return raw, nil
-	}
-	pairs, fault := jsonbody.Array("logit_bias", raw, 1<<14)
-	if fault != nil {
-		return nil, fault
-	}
-	out := []byte{'{'}
-	for i, item := range pairs {
-		at := jsonbody.At("logit_bias", i)
-		pair, fault := jsonbody.Array(at, item, 2)
-		if fault != nil {
-			return nil, fault
-		}
-		if len(pair) != 2 || !jsonbody.IsNumber(bytes.TrimSpace(pair[0])) {
-			return nil, api.RefuseParam("invalid_value", at, "%s is %s; it must be [id, bias], with the id of a token", at, jsonbody.Quote(item))
-		}
-		value := bytes.TrimSpace(pair[1])
-		if string(value) == "false" {
-			value = []byte(banned)
-		}
-		out = jsonbody.AppendField(out, string(bytes.TrimSpace(pair[0])), value)
-	}
-	return append(out, '}'), nil
 }
 
 // ReadInfill reads a request of POST /infill: what stands before the gap and behind it. Snippets of other files go before both.

@@ -1,6 +1,7 @@
 package pooling
 
 import (
+	"math"
 	"slices"
 	"strconv"
 	"time"
@@ -35,11 +36,20 @@ func (rules Rules) ReadEmbedding(o *job.Body, m *models.Model) (*Request, *api.E
 		}
 	}
 	p := &Request{Answer: &embeddingAnswer{form}, RequestID: params.ReadRequestID(o.Object, &fault)}
-	raw, ok := o.Take("input")
-	if !ok {
-		jsonbody.Keep(&fault, jsonbody.Missing("input", prompt.Forms))
-	}
+	raw := readMixed(o, m, "input", &fault)
 	return rules.readTexts(p, r, o.Object, "input", raw, form, &fault)
+}
+
+// readMixed reads texts in the OpenAI API's forms or llama.cpp's, as the former.
+func readMixed(o *job.Body, m *models.Model, field string, fault **api.Error) []byte {
+	raw, ok := o.Take(field)
+	if !ok {
+		jsonbody.Keep(fault, jsonbody.Missing(field, prompt.Forms))
+		return nil
+	}
+	texts, err := (&prompt.Mixed{Body: o, Model: m, Field: field}).Read(raw)
+	jsonbody.Keep(fault, err)
+	return texts
 }
 
 // readTexts ends the reading of a request for vectors, whose texts are in a field.
@@ -132,6 +142,41 @@ func appendPoolingUsage(dst []byte, p *Request) []byte {
 	dst = strconv.AppendInt(append(dst, `,"usage":{"prompt_tokens":`...), tokens, 10)
 	dst = strconv.AppendInt(append(dst, `,"total_tokens":`...), tokens, 10)
 	return append(dst, '}')
+}
+
+// nativeVectors is the answer of llama.cpp's own path: an array of rows for each text, which is one where vectors are pooled.
+type nativeVectors struct{ vectorForm }
+
+// ReadNativeEmbedding reads a request of llama.cpp's server for vectors.
+func (rules Rules) ReadNativeEmbedding(o *job.Body, m *models.Model) (*Request, *api.Error) {
+	var fault *api.Error
+	r := newTextReader(o, m, &fault)
+	form := readVectorForm(o.Object, m, &fault)
+	if norm, ok := o.Integer("embd_normalize", -1, math.MaxInt32, &fault); ok {
+		if form.raw = norm < 0; norm >= 0 && norm != euclidean {
+			jsonbody.Keep(&fault, jsonbody.Unsupported("embd_normalize", "send 2, which scales vectors to length 1, or -1, which leaves them as they are"))
+		}
+	}
+	field := "content"
+	if !o.Has(field) {
+		field = "input"
+	}
+	raw := readMixed(o, m, field, &fault)
+	return rules.readTexts(&Request{Answer: &nativeVectors{form}}, r, o.Object, field, raw, form, &fault)
+}
+
+// euclidean is llama.cpp's number of the norm that vectors are scaled by.
+const euclidean = 2
+
+// AppendAnswer implements Answer.
+func (a *nativeVectors) AppendAnswer(dst []byte, _ *Request, vectors [][]float32) []byte {
+	dst = append(slices.Grow(dst, a.bytes(len(vectors))), '[')
+	for i, v := range vectors {
+		dst = append(api.AppendComma(dst, i), `{"index":`...)
+		dst = strconv.AppendInt(dst, int64(i), 10)
+		dst = append(AppendFloats(append(dst, `,"embedding":[`...), a.apply(v)), "]}"...)
+	}
+	return append(dst, ']')
 }
 
 type bareVectors struct{ vectorForm }

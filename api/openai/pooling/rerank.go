@@ -29,6 +29,7 @@ func (rules Rules) ReadRerank(o *job.Body, m *models.Model) (*Request, *api.Erro
 	r := newTextReader(o, m, &fault)
 	a := &ranking{scoring: scoring{queryField: "query", single: [2]bool{true, false}}}
 	a.queries = readOneText(o.Object, "query", "a string", &fault)
+	a.most = o.Count("top_n", 0, math.MaxInt32, 0, &fault)
 	if raw, ok := o.Take("texts"); ok {
 		a.readBare(o.Object, raw, &fault)
 	} else {
@@ -68,7 +69,6 @@ func readOneText(o *jsonbody.Object, name, what string, fault **api.Error) []str
 // unless asked otherwise: vLLM sends them always, Cohere on request.
 func (a *ranking) readDocuments(o *jsonbody.Object, fault **api.Error) {
 	a.documentField = "documents"
-	a.most = o.Count("top_n", 0, math.MaxInt32, 0, fault)
 	a.withTexts = o.Flag("return_documents", true, fault)
 	raw, ok := o.Take("documents")
 	if !ok {
