@@ -10,14 +10,19 @@
     llamacpp.py long MODEL.gguf               a prompt of 8,192 tokens, decoding 16 sequences of that length, and the memory of their cache
     llamacpp.py serve MODEL.gguf              llama.cpp's server, for 16 clients; prints its address and runs until its input ends
 
-LLAMA_LIB names another build of the library. Structures are those of llama.h of October 2026.
+LLAMA_LIB names another build of the library: of llama.cpp, or of ik_llama.cpp, whose differences are in ik.py. Structures are those of llama.h of
+October 2026.
 """
-import importlib.util, json, os, pathlib, re, statistics, struct, sys, time
+import ctypes, importlib.util, json, os, pathlib, re, statistics, struct, sys, time
 import numpy as np
 from cffi import FFI
+from ik import Ik
 
-ffi = FFI()
-ffi.cdef("""
+
+class LlamaCpp:
+    """What differs between llama.cpp and its fork: structures, and how a model is set."""
+
+    structures = """
 struct llama_model_params { void *devices, *overrides; int32_t n_gpu_layers; int split_mode, load_mode, lazy_mode; int32_t main_gpu;
   const float *tensor_split; void *progress, *progress_data, *kv_overrides;
   bool vocab_only, check_tensors, use_extra_bufts, no_host, no_alloc, load_mtp; };
@@ -27,22 +32,29 @@ struct llama_context_params { uint32_t n_ctx, n_batch, n_ubatch, n_seq_max, n_rs
   float defrag_thold; void *eval, *eval_data; int type_k, type_v; void *abort, *abort_data;
   bool embeddings, offload_kqv, no_perf, op_offload, swa_full, kv_unified; void *samplers; size_t n_samplers; void *ctx_other; };
 typedef struct { int32_t n_tokens; int32_t *token; float *embd; int32_t *pos, *n_seq_id; int32_t **seq_id; int8_t *logits; } llama_batch;
-struct llama_model_params llama_model_default_params(void);
-struct llama_context_params llama_context_default_params(void);
-void llama_backend_init(void);
-void *llama_model_load_from_file(const char *, struct llama_model_params);
-void *llama_init_from_model(void *, struct llama_context_params);
-void llama_free(void *); void llama_model_free(void *);
-void *llama_get_memory(void *); void llama_memory_clear(void *, bool);
-llama_batch llama_batch_init(int32_t, int32_t, int32_t);
-int32_t llama_decode(void *, llama_batch);
+void llama_model_free(void *); void *llama_get_memory(void *); void llama_memory_clear(void *, bool);
 size_t llama_state_seq_get_size(void *, int32_t);
 size_t llama_state_seq_get_data(void *, uint8_t *, size_t, int32_t);
 size_t llama_state_seq_set_data(void *, const uint8_t *, size_t, int32_t);
-float *llama_get_logits_ith(void *, int32_t);
-void *llama_model_get_vocab(void *); int32_t llama_vocab_n_tokens(void *);
-typedef void (*log_callback)(int, const char *, void *); void llama_log_set(log_callback, void *);
-""")
+"""
+    state = ()
+
+    @staticmethod
+    def weights(p, repack, whole_windows):
+        p.use_extra_bufts = repack
+
+    @staticmethod
+    def attention(c, flash, whole_windows):
+        c.flash_attn_type, c.swa_full = flash, whole_windows
+        c.kv_unified = False  # sequences have memory of their own, as where a server is told how many
+
+    @staticmethod
+    def clear(llama, context):
+        llama.llama_memory_clear(llama.llama_get_memory(context), True)
+
+    @staticmethod
+    def free(llama, model):
+        llama.llama_model_free(model)
 
 
 def library():
@@ -51,6 +63,22 @@ def library():
     folder = pathlib.Path(importlib.util.find_spec("xllamacpp").origin).parent
     return str(next(folder.glob("xllamacpp*.so")))
 
+
+peer = Ik if hasattr(ctypes.CDLL(library(), os.RTLD_LAZY), "llama_kv_cache_clear") else LlamaCpp
+ffi = FFI()
+ffi.cdef(peer.structures + """
+struct llama_model_params llama_model_default_params(void);
+struct llama_context_params llama_context_default_params(void);
+void llama_backend_init(void);
+void *llama_model_load_from_file(const char *, struct llama_model_params);
+void *llama_init_from_model(void *, struct llama_context_params);
+void llama_free(void *);
+llama_batch llama_batch_init(int32_t, int32_t, int32_t);
+int32_t llama_decode(void *, llama_batch);
+float *llama_get_logits_ith(void *, int32_t);
+void *llama_model_get_vocab(void *); int32_t llama_vocab_n_tokens(void *);
+typedef void (*log_callback)(int, const char *, void *); void llama_log_set(log_callback, void *);
+""")
 
 llama = ffi.dlopen(library(), ffi.RTLD_LAZY | ffi.RTLD_GLOBAL)
 said = []
@@ -71,16 +99,17 @@ class Model:
 
     def __init__(self, file, context, batch=None, sequences=1, threads=1, kv=0, repack=False, flash=0, swa_full=True):
         p = llama.llama_model_default_params()
-        p.n_gpu_layers, p.use_extra_bufts = 0, repack
+        p.n_gpu_layers = 0
+        peer.weights(p, repack, swa_full)
         self.model = llama.llama_model_load_from_file(str(file).encode(), p)
         if self.model == ffi.NULL:
             sys.exit(f"{file}: {' '.join(said[-3:])}")
         c = llama.llama_context_default_params()
-        c.n_ctx, c.n_seq_max, c.flash_attn_type = context, sequences, flash
+        c.n_ctx, c.n_seq_max = context, sequences
         c.n_batch = c.n_ubatch = self.step = batch or context
         c.n_threads = c.n_threads_batch = threads
         c.type_k = c.type_v = kv
-        c.kv_unified, c.swa_full = False, swa_full  # sequences have memory of their own, as where a server is told how many
+        peer.attention(c, flash, swa_full)
         self.context = llama.llama_init_from_model(self.model, c)
         if self.context == ffi.NULL:
             sys.exit(f"{file}: {' '.join(said[-3:])}")
@@ -108,11 +137,11 @@ class Model:
                 yield self.row(i)
 
     def clear(self):
-        llama.llama_memory_clear(llama.llama_get_memory(self.context), True)
+        peer.clear(llama, self.context)
 
     def close(self):
         llama.llama_free(self.context)
-        llama.llama_model_free(self.model)
+        peer.free(llama, self.model)
 
 
 def write_logits(folder, files):
@@ -191,10 +220,10 @@ def long(file, length=8192, sequences=16, steps=24):
     for _ in m.logits(text, length - 1):
         pass
     result = {"prompt_8192": length / (time.perf_counter() - began)}
-    state = ffi.new("uint8_t[]", llama.llama_state_seq_get_size(m.context, 0))
-    llama.llama_state_seq_get_data(m.context, state, len(state), 0)
+    state = ffi.new("uint8_t[]", llama.llama_state_seq_get_size(m.context, 0, *peer.state))
+    llama.llama_state_seq_get_data(m.context, state, len(state), 0, *peer.state)
     for s in range(1, sequences):
-        if not llama.llama_state_seq_set_data(m.context, state, len(state), s):
+        if not llama.llama_state_seq_set_data(m.context, state, len(state), s, *peer.state):
             sys.exit(f"state of sequence {s} was not taken: {' '.join(said[-3:])}")
 
     def step(i):

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""weir and llama.cpp by turns on one model: prompts, decoding, 16 clients of their servers.
+"""weir, llama.cpp and, where IK_LIB names a build of its library, ik_llama.cpp by turns on one model: prompts, decoding, 16 clients of servers.
 
     turns.py OUT.json MODEL.gguf ROUNDS PART…   parts: steps (a prompt of 512; 1, 4 and 16 sequences), served, long
 
 long reads 16 prompts of 8,192 tokens into weir first, which takes minutes, and measures when the file that WAIT names is there.
 
 Adds to OUT.json what was measured, a list of figures per side. WEIR names weir's binary, LLAMA_LIB a build of llama.cpp for steps, GGML one of ggml
-that is loaded before the wheel's own for its server (a wheel is built for AVX2). llama.cpp's odd rounds have repacked weights, the even ones the file's.
+that is loaded before the wheel's own for its server (a wheel is built for AVX2). Odd rounds of the others have repacked weights, even ones the file's.
 """
 import json, os, pathlib, random, re, signal, subprocess, sys, threading, time, urllib.request
 
@@ -24,8 +24,8 @@ def weir_steps(file):
     return {"prompt_512": engine["pp512"]} | {f"decode_{n}": batched[f"npp32 ntg16 npl{n} S_TG"] for n in (1, 4, 16)}
 
 
-def llama_steps(file, repack):
-    env = os.environ | {"REPEAT": "1"}
+def llama_steps(file, repack, library="LLAMA_LIB"):
+    env = os.environ | {"REPEAT": "1", "LLAMA_LIB": os.environ.get(library, "")}
     return json.loads(subprocess.run([sys.executable, PEER, "speed", file, *["repacked"] * repack], check=True, capture_output=True, env=env).stdout)
 
 
@@ -116,11 +116,11 @@ def weir_address(_):
 
 def main(out, file, rounds, parts):
     out = pathlib.Path(out)
-    result = json.loads(out.read_text()) if out.exists() else {"weir": {}, "llama.cpp": {}}
+    result = json.loads(out.read_text()) if out.exists() else {}
 
     def add(side, figures):
         for name, value in figures.items():
-            result[side].setdefault(name, []).append(value)
+            result.setdefault(side, {}).setdefault(name, []).append(value)
         out.write_text(json.dumps(result, indent=1))
         print(time.strftime("%H:%M:%S"), side, {k: round(v, 1) for k, v in figures.items()}, flush=True)
 
@@ -129,9 +129,12 @@ def main(out, file, rounds, parts):
         add("weir", weir_long(file))
         add("llama.cpp", json.loads(subprocess.run([sys.executable, PEER, "long", file], check=True, capture_output=True).stdout))
     for i in range(rounds):
+        repack = i % 2 == 0
         if "steps" in parts:
             add("weir", weir_steps(file))
-            add("llama.cpp", llama_steps(file, i % 2 == 0))
+            for side, library in ("llama.cpp", "LLAMA_LIB"), ("ik_llama.cpp", "IK_LIB"):
+                if library in os.environ or side == "llama.cpp":
+                    add(side + " repacked" * repack, llama_steps(file, repack, library))
         if "served" in parts:
             figures, first = served([WEIR, "serve", file, "--port", "18471", "--admin-address", "off", "--max-model-len", "512"], {}, weir_address)
             add("weir", figures)
