@@ -7,6 +7,7 @@
     llamacpp.py quality BASE.kld MODEL.gguf   divergence from what weir bench quality --save-all-logits wrote, as JSON
     llamacpp.py speed MODEL.gguf [repacked]   tokens per second of a prompt of 512, and decoding with 1, 4 and 16 sequences of 32, as JSON,
                                               without and with repacked weights; REPEAT=1 measures once, not thrice
+    llamacpp.py bursts MODEL.gguf [repacked]  answers lines of its input, "prompt N" and "decode N", with tokens per second
     llamacpp.py long MODEL.gguf               a prompt of 8,192 tokens, decoding 16 sequences of that length, and the memory of their cache
     llamacpp.py serve MODEL.gguf              llama.cpp's server, for 16 clients; prints its address and runs until its input ends
 
@@ -211,6 +212,24 @@ def speed(file, repack):
     return result
 
 
+def bursts(file, repack):
+    """One sequence, a burst of N tokens at a time: another program can have its turn between two of them."""
+    m, r = Model(file, 640, batch=512, threads=os.cpu_count(), kv=1, repack=repack, flash=-1), np.random.default_rng(1)
+    for line in sys.stdin:
+        kind, n = line.split()[0], int(line.split()[1])
+        text = [(int(t), i, 0, 0) for i, t in enumerate(r.integers(1000, 20000, n if kind == "prompt" else 32))]
+        m.clear()
+        began = time.perf_counter()
+        m.decode(text[:-1] + [text[-1][:3] + (1,)])
+        m.row(len(text) - 1)
+        if kind == "decode":
+            for i in range(n + 1):
+                m.decode([(1000, 32 + i, 0, 1)])
+                m.row(0)
+                began = time.perf_counter() if i == 0 else began  # the first is not counted
+        print(n / (time.perf_counter() - began), flush=True)
+
+
 def long(file, length=8192, sequences=16, steps=24):
     """Windows keep what they see, as in llama.cpp's server. One sequence is read, and its state copied to the others."""
     m = Model(file, sequences * (length + 64), batch=512, sequences=sequences, threads=os.cpu_count(), kv=1, repack=True, flash=-1, swa_full=False)
@@ -258,6 +277,8 @@ if __name__ == "__main__":
             print(json.dumps(quality(base, file), indent=1))
         case ["speed", file, *repacked]:
             print(json.dumps(speed(file, bool(repacked)), indent=1))
+        case ["bursts", file, *repacked]:
+            bursts(file, bool(repacked))
         case ["long", file]:
             print(json.dumps(long(file), indent=1))
         case ["serve", file]:

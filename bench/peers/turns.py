@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
 """weir, llama.cpp and, where IK_LIB names a build of its library, ik_llama.cpp by turns on one model: prompts, decoding, 16 clients of servers.
 
-    turns.py OUT.json MODEL.gguf ROUNDS PART…   parts: steps (a prompt of 512; 1, 4 and 16 sequences), served, long
+    turns.py OUT.json MODEL.gguf ROUNDS PART…   parts: steps (a prompt of 512; 1, 4 and 16 sequences), prompts, tokens, served, long
+
+prompts and tokens have all sides loaded at once and give each a turn of some seconds, a prompt of 512 or 12 tokens of one sequence: where memory of a
+shared host is twice as fast in one minute as in the next, ratios within a round still hold. SIDES names those that are wanted, if not all have memory.
 
 long reads 16 prompts of 8,192 tokens into weir first, which takes minutes, and measures when the file that WAIT names is there.
 
@@ -97,6 +100,49 @@ def weir_long(file, cache=3 << 30, length=8192, sequences=16):
         server.wait()
 
 
+class Bursts:
+    """All sides on one model, loaded at once, over their input and output; weir over HTTP, its prompts as tokens."""
+
+    def __init__(self, file):
+        self.weir = subprocess.Popen([WEIR, "serve", file, "--port", "18471", "--admin-address", "off", "--max-model-len", "640", "--store", "off",
+                                      "--kv-cache-memory-bytes", "1GiB"], stderr=subprocess.DEVNULL)
+        self.peers, self.random = {}, random.Random(7)
+        for side, library in ("llama.cpp", "LLAMA_LIB"), ("ik_llama.cpp", "IK_LIB"):
+            for repack in (False, True):
+                name = side + " repacked" * repack
+                if library not in os.environ or name not in os.environ.get("SIDES", name):
+                    continue
+                env = os.environ | {"LLAMA_LIB": os.environ[library]}
+                self.peers[name] = subprocess.Popen([sys.executable, PEER, "bursts", file, *["repacked"] * repack], env=env,
+                                                                           stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.base = weir_address(self.weir)
+
+    def close(self):
+        for p in self.weir, *self.peers.values():
+            p.terminate()
+            p.wait()
+
+    def measure(self, side, kind, n):
+        if side == "weir":
+            return self.measure_weir(kind, n)
+        peer = self.peers[side]
+        print(kind, n, file=peer.stdin, flush=True)
+        return float(peer.stdout.readline())
+
+    def measure_weir(self, kind, n):
+        prompt, times, began = [self.random.randrange(1000, 20000) for _ in range(n if kind == "prompt" else 32)], [], time.perf_counter()
+        stream(self.base, prompt, 1 if kind == "prompt" else n + 2, times)
+        return n / (times[0] - began if kind == "prompt" else times[n + 1] - times[1])
+
+    def round(self, sides, kind, n):
+        """One figure of each side, in another order each time, after a pause in which threads that wait in a loop give up."""
+        figures = {}
+        for side in self.random.sample(sides, len(sides)):
+            time.sleep(0.1)
+            figures[side] = self.measure(side, kind, n)
+        return figures
+
+
 def weir_prompt(file):
     out = subprocess.run([WEIR, "bench", "engine", "-m", file, "-p", "8192", "-n", "0", "-r", "1", "--no-warmup", "--kv-cache-memory-bytes", "1GiB", "-o",
                           "json"], check=True, capture_output=True)
@@ -128,6 +174,16 @@ def main(out, file, rounds, parts):
         add("weir", weir_prompt(file))
         add("weir", weir_long(file))
         add("llama.cpp", json.loads(subprocess.run([sys.executable, PEER, "long", file], check=True, capture_output=True).stdout))
+    if turns := [kind for part, kind in (("prompts", ("prompt", 512)), ("tokens", ("decode", 12))) if part in parts]:
+        all = Bursts(file)
+        try:
+            for i in range(-1, rounds):  # the first is not counted
+                for kind, n in turns:
+                    figures = all.round(["weir", *all.peers], kind, n)
+                    for side, rate in figures.items() if i >= 0 else ():
+                        add(side, {f"{kind}_{n}_burst": rate})
+        finally:
+            all.close()
     for i in range(rounds):
         repack = i % 2 == 0
         if "steps" in parts:
@@ -146,7 +202,7 @@ def main(out, file, rounds, parts):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 5 or set(sys.argv[4:]) - {"steps", "served", "long"}:
+    if len(sys.argv) < 5 or set(sys.argv[4:]) - {"steps", "prompts", "tokens", "served", "long"}:
         sys.exit(__doc__)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))  # ends what it has started, too
     main(sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4:])
