@@ -55,13 +55,14 @@ def served(command, env, address):
 
 
 def stream(base, prompt, tokens, times):
-    """Asks for so many tokens and notes when each came."""
-    body = {"prompt": prompt, "max_tokens": tokens, "min_tokens": tokens, "temperature": 0, "ignore_eos": True, "stream": True}
+    """Asks for so many tokens and notes when each came. An event can have several, where the bytes of one are no text yet."""
+    body = {"prompt": prompt, "max_tokens": tokens, "min_tokens": tokens, "temperature": 0, "ignore_eos": True, "stream": True,
+            "stream_options": {"include_usage": True, "continuous_usage_stats": True}}
     ask = urllib.request.Request(base + "/v1/completions", json.dumps(body).encode(), {"Content-Type": "application/json"})
     with urllib.request.urlopen(ask) as answer:
         for line in answer:
-            if b'"finish_reason"' in line:
-                times.append(time.perf_counter())
+            if count := re.search(rb'"completion_tokens":(\d+)', line):
+                times += [time.perf_counter()] * (int(count[1]) - len(times))
 
 
 def together(base, prompts, tokens):
