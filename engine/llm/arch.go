@@ -12,6 +12,7 @@ type architecture struct {
 	plan func(h *hparams) plan
 
 	encoder   bool     // a text encoder: rows see the whole text, and nothing is generated
+	modern    bool     // ModernBERT's family: its files tell windows and activation, see hparams.readModern, and may have a decision head, see decision.go
 	layerNorm bool     // its norms subtract the mean
 	experts   presence // whether networks of its models are mixtures of experts
 	drafts    bool     // the last layers of its files may be such that draft tokens, see hparams.drafts

@@ -88,20 +88,55 @@ func (h *hparams) slopes(most float64) []float32 {
 
 // modernBERT covers ModernBERT (Warner et al. 2024) and what was trained on it: layer
 // norms before each branch, no biases, every third layer sees the whole text and the
-// others a window.
-var modernBERT = architecture{name: "modern-bert", encoder: true, layerNorm: true, plan: func(h *hparams) plan {
-	const period = 3
+// others a window, unless the file says which do.
+var modernBERT = architecture{name: "modern-bert", encoder: true, layerNorm: true, modern: true, plan: func(h *hparams) plan {
 	p := h.layersOf(branchNorms{before: plainNorm})
 	p.embedding = embeddingPlan{norm: plainNorm}
 	p.finalNorm = plainNorm
 	p.layers[0].attention.norms = branchNorms{} // the embedding's norm is all that it has
-	h.windows(&p, func(layer int) bool { return layer%period != 0 })
+	h.windows(&p, h.modern.local)
 	for i := range p.layers {
-		p.layers[i].feed.act = vector.GELU
+		p.layers[i].feed.act = h.modern.act
 	}
 	p.head.act = vector.GELU
+	h.decide(&p)
 	return p
 }}
+
+// modernParams are what files of ModernBERT's family tell of layers.
+type modernParams struct {
+	act    vector.Activation
+	every  int    // the first of so many layers sees the whole text
+	listed []bool // which layers have a window, where the file lists them
+}
+
+// local reports whether a layer has a window.
+func (y *modernParams) local(layer int) bool {
+	if y.listed != nil {
+		return y.listed[layer]
+	}
+	return layer%y.every != 0
+}
+
+// readModern reads the keys of ModernBERT's family: a number as pattern counts from the first layer, which sees all.
+func (h *hparams) readModern(m *metadata) {
+	const pattern, act = "attention.sliding_window_pattern", "hidden_activation"
+	h.modern.every = 3
+	switch _, ok, err := m.f.Uint(m.prefix + "." + pattern); {
+	case err == nil && ok:
+		h.modern.every = m.size(pattern, 0)
+	case m.has(pattern):
+		h.modern.listed = h.pattern
+	}
+	switch name := m.text(act); name {
+	case "", "gelu", "gelu_pytorch_tanh":
+		h.modern.act = vector.GELU
+	case "silu":
+		h.modern.act = vector.SiLU
+	default:
+		m.fail(act, "is %.40q; built are gelu and silu", name)
+	}
+}
 
 // gemmaEmbedding covers EmbeddingGemma: Gemma 3's layers over whole texts, five of
 // six with a window, and two matrices behind the pooling.
@@ -130,6 +165,8 @@ func (p *plan) asEncoder(h *hparams) {
 		p.head.pooling = h.ranking
 	case h.causal:
 		p.head.pooling = inference.PoolingLast
+	case h.arch.modern: // as llama.cpp reads its first files of gte-reranker-modernbert-base
+		p.head.pooling = inference.PoolingMean
 	default:
 		p.head.pooling = inference.PoolingCLS
 	}

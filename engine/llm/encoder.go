@@ -102,21 +102,11 @@ func (o *outline) checkEncoder() error {
 	switch {
 	case !o.embeds():
 		return fmt.Errorf("%w: it is a language model (%s without pooling_type), which generates text and embeds none", ErrModel, o.arch.name)
-	case o.plan.head.pooling == inference.PoolingNone:
+	case o.plan.head.pooling == inference.PoolingNone && o.hparams.decision.blocks == 0:
 		return fmt.Errorf("%w: %s.pooling_type is 0 or missing, so that nothing says what a text's vector is; "+
 			"convert the file again with 1 (mean), 2 (cls), 3 (last) or 4 (rank)", ErrModel, o.arch.name)
 	}
-	return o.checkLabels()
-}
-
-// checkLabels refuses heads of classifiers that are no rerankers. A reranker has one
-// label, or those that converters of language models write, yes and no.
-func (o *outline) checkLabels() error {
-	if n := o.plan.head.labels; n < 2 || n == 2 && o.labels[0] == "yes" && o.labels[1] == "no" {
-		return nil
-	}
-	return fmt.Errorf("%w: its head has %d labels (%.200q), which is a classifier; a reranker has one, or two named yes and no",
-		ErrModel, o.plan.head.labels, o.labels)
+	return nil
 }
 
 // Info describes the model and how it runs.
@@ -173,8 +163,14 @@ func (e *Encoder) Embed(ctx context.Context, a *inference.Embedding) error {
 func (e *Encoder) check(a *inference.Embedding) error {
 	vocab := inference.TokenID(e.info.VocabSize)
 	types := max(e.model.embedding.types, 1)
+	if e.model.head.marks {
+		types = QuestionTypes
+	}
 	if a.Types != nil && len(a.Types) != len(a.Texts) {
 		return fmt.Errorf("%w: token types of %d texts, and %d texts", inference.ErrInvalid, len(a.Types), len(a.Texts))
+	}
+	if err := e.checkMarks(a); err != nil {
+		return err
 	}
 	for i, text := range a.Texts {
 		if len(text) == 0 {
@@ -199,6 +195,29 @@ func (e *Encoder) check(a *inference.Embedding) error {
 			if int(t) >= types {
 				return fmt.Errorf("%w: token type %d in text %d; the model knows %d", inference.ErrInvalid, t, i, types)
 			}
+		}
+	}
+	return nil
+}
+
+// checkMarks holds the places where a decision head is read against the texts.
+func (e *Encoder) checkMarks(a *inference.Embedding) error {
+	switch {
+	case !e.model.head.marks && a.Marks != nil:
+		return fmt.Errorf("%w: marks in texts, and the model has no decision head", inference.ErrInvalid)
+	case e.model.head.marks && len(a.Marks) != len(a.Texts):
+		return fmt.Errorf("%w: marks of %d texts, and %d texts", inference.ErrInvalid, len(a.Marks), len(a.Texts))
+	}
+	for i, marks := range a.Marks {
+		last := -1
+		for _, at := range marks {
+			if at <= last || at >= len(a.Texts[i]) {
+				return fmt.Errorf("%w: mark %d in text %d of %d tokens; marks must ascend within their text", inference.ErrInvalid, at, i, len(a.Texts[i]))
+			}
+			last = at
+		}
+		if len(marks) == 0 {
+			return fmt.Errorf("%w: text %d has no marks", inference.ErrInvalid, i)
 		}
 	}
 	return nil

@@ -50,6 +50,7 @@ type embedText struct {
 	index   int
 	tokens  []inference.TokenID
 	types   []uint8 // nil: all 0
+	marks   []int   // of a decision head; nil with other heads
 	item    admission.Item
 	ticket  admission.Ticket
 	counted bool // Encoder.precheck counts it
@@ -58,6 +59,7 @@ type embedText struct {
 	// These are of a text that is computed.
 	flow   admission.FlowID
 	row    int    // first row of the pass
+	output int    // first vector of the pass that is its own
 	charge uint64 // nanoseconds that its tenant was charged in advance
 }
 
@@ -79,8 +81,19 @@ func newEmbedCall(e *Encoder, a *inference.Embedding) *embedCall {
 		if a.Types != nil {
 			c.texts[i].types = a.Types[i]
 		}
+		if a.Marks != nil {
+			c.texts[i].marks = a.Marks[i]
+		}
 	}
 	return c
+}
+
+// outputs is how many vectors the head reads of the text.
+func (t *embedText) outputs() int {
+	if t.marks != nil {
+		return len(t.marks)
+	}
+	return 1
 }
 
 // textLoad is what a text of n tokens adds to a pass.

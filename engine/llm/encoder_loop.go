@@ -56,7 +56,11 @@ func (l *encoderLoop) openQueue() (err error) {
 // try computes one text, and refuses a model that gives no finite vector.
 func (l *encoderLoop) try() error {
 	p := &l.pass
-	c := newEmbedCall(l.e, &inference.Embedding{Texts: [][]inference.TokenID{{int32(min(1, l.e.model.vocab-1))}}})
+	a := &inference.Embedding{Texts: [][]inference.TokenID{{int32(min(1, l.e.model.vocab-1))}}}
+	if l.e.model.head.marks {
+		a.Marks = [][]int{{0}}
+	}
+	c := newEmbedCall(l.e, a)
 	p.add(&c.texts[0])
 	p.begin(0)
 	for !p.advance() {

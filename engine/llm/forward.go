@@ -320,6 +320,15 @@ func (n *norms) addTo(c *kernel.CPU, x, branch []float32, rows int) {
 	}
 }
 
+// enter makes rows of a block, which the encoder gave, those that the decision head gets.
+func (m *model) enter(c *kernel.CPU, b *batch, r block) {
+	x := r.of(b.x, m.width)
+	c.Norm(x, x, m.outputNorm, r.rows())
+	for i, t := range b.types[r.lo:r.hi] {
+		add(x[i*m.width:(i+1)*m.width], m.questions[int(t)*m.width:])
+	}
+}
+
 // hiddenStates: norm(x) of the rows that are wanted.
 func (m *model) hiddenStates(c *kernel.CPU, b *batch) {
 	for i, r := range b.output {

@@ -58,6 +58,9 @@ type hparams struct {
 	pooling inference.Pooling // as the file has it
 	ranking inference.Pooling // the rows that a classifier reads, where pooling is PoolingRank
 	labels  []string          // of a classifier's scores
+
+	decision decisionParams // of files with a decision head
+	modern   modernParams   // of ModernBERT's family
 }
 
 // embeds reports whether the file is of a text encoder, and not of a model that
@@ -85,10 +88,13 @@ func readHparams(f *gguf.File) (hparams, error) {
 	}
 	h.width = m.size("embedding_length", 0)
 	h.heads = m.size("attention.head_count", 0)
+	h.readDecision(m)
 	if h.arch.layered {
 		h.readLayered(m)
 	} else {
 		h.kvHeads = m.size("attention.head_count_kv", h.heads)
+	}
+	if !h.arch.layered && h.decision.blocks == 0 {
 		h.ffn = m.size("feed_forward_length", m.count("expert_feed_forward_length"))
 	}
 	h.context = m.size("context_length", 0)
@@ -241,8 +247,10 @@ func (h *hparams) readEncoder(m *metadata) {
 	h.causal = m.flag("attention.causal", !h.arch.encoder)
 	h.pooling = m.pooling("pooling_type", inference.PoolingNone)
 	h.ranking = m.pooling("classifier.pooling_type", inference.PoolingNone)
-	if list, ok, err := m.f.Strings(m.prefix + ".classifier.output_labels"); err == nil && ok {
-		h.labels = list
+	list, _, err := m.f.Strings(m.prefix + ".classifier.output_labels")
+	m.keep(err)
+	if h.labels = list; h.arch.modern {
+		h.readModern(m)
 	}
 }
 

@@ -33,6 +33,7 @@ type Info struct {
 	Dimensions    int      // of a text's vector; 0 with a classifier, and in language models
 	Labels        []string // of a classifier's scores, where the file names them
 	Scores        int      // of a classifier; 0 is none
+	Decides       bool     // it has a decision head, which is read at marks
 	TokenTypes    int
 
 	MaxModelLen     int
@@ -56,6 +57,11 @@ type Info struct {
 
 	kv     cacheShape
 	kvStep int // rows
+}
+
+// Ranks reports whether the model is a reranker: a classifier of one label, or of those that converters of language models write, yes and no.
+func (i *Info) Ranks() bool {
+	return i.Scores == 1 || i.Scores == 2 && slices.Equal(i.Labels, []string{"yes", "no"})
 }
 
 // LayerWindow is the layers that see as far as each other.
@@ -154,6 +160,10 @@ func (o *outline) describeEncoder(i *Info) {
 	i.Embeds, i.TokenTypes = true, max(o.plan.embedding.types, 1)
 	i.Windows, i.kv = nil, cacheShape{}
 	i.KVType, i.KVLayout, i.KVBlocks, i.BlockTokens, i.KVTokens, i.KVBytesPerToken, i.KVBytesBehind, i.KVBytes = "", "", 0, 0, 0, 0, 0, 0
+	if i.Decides = o.hparams.decision.blocks > 0; i.Decides {
+		i.TokenTypes = QuestionTypes
+		return
+	}
 	if i.Scores = o.plan.head.labels; i.Scores > 0 {
 		i.Labels = o.labels
 		return

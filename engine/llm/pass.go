@@ -2,6 +2,7 @@ package llm
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"weir/engine/kernel"
@@ -98,6 +99,9 @@ func (p *pass) begin(perRow float64) {
 func (p *pass) advance() (done bool) {
 	e, m, rows := p.e, p.e.model, p.load.Rows
 	y, r := &m.layers[p.layer], block{p.row, min(p.row+p.block, rows)}
+	if p.layer > 0 && p.layer == m.decides && !p.second {
+		m.enter(e.cpu, &p.batch, r)
+	}
 	if p.second {
 		m.attend(e.cpu, e.kv, &y.attention, &p.batch, r)
 		m.finishLayer(e.cpu, y, &p.batch, r)
@@ -117,22 +121,29 @@ func (p *pass) advance() (done bool) {
 // finish pools the texts' rows and leaves the vectors with their calls.
 func (p *pass) finish() {
 	e, m := p.e, p.e.model
-	n := len(p.texts)
+	n := 0
+	for _, t := range p.texts {
+		t.output, n = n, n+t.outputs()
+	}
 	grow(&p.pooled, n*m.width)
-	e.cpu.Run((*poolJob)(p), n, 1)
+	e.cpu.Run((*poolJob)(p), len(p.texts), 1)
 	values, width := m.head.run(e.cpu, p.pooled, n)
-	for i, t := range p.texts {
-		v := make([]float32, width)
-		copy(v, values[i*width:])
-		t.call.vectors[t.index] = v
+	for _, t := range p.texts {
+		t.call.vectors[t.index] = slices.Clone(values[t.output*width : (t.output+t.outputs())*width])
 	}
 }
 
-// poolJob makes a vector of a text's rows.
+// poolJob makes a vector of a text's rows, or takes those at its marks.
 type poolJob pass
 
 func (j *poolJob) Do(_, i int) {
 	m, t := j.e.model, j.texts[i]
+	if m.head.marks {
+		for k, at := range t.marks {
+			copy(j.pooled[(t.output+k)*m.width:(t.output+k+1)*m.width], j.batch.x[(t.row+at)*m.width:])
+		}
+		return
+	}
 	lo, hi := t.row, t.row+len(t.tokens)
 	switch m.head.pooling {
 	case inference.PoolingCLS:
@@ -141,7 +152,7 @@ func (j *poolJob) Do(_, i int) {
 		lo = hi - 1
 	default:
 	}
-	to := j.pooled[i*m.width : (i+1)*m.width]
+	to := j.pooled[t.output*m.width : (t.output+1)*m.width]
 	clear(to)
 	for r := lo; r < hi; r++ {
 		x := j.batch.x[r*m.width : (r+1)*m.width]
@@ -160,6 +171,9 @@ func (j *poolJob) Do(_, i int) {
 // run passes n pooled vectors through the head, and returns the values and how many
 // of them each vector has.
 func (d *head) run(c *kernel.CPU, x []float32, n int) (values []float32, width int) {
+	if d.marks {
+		return d.score(c, x, n), 1
+	}
 	width = len(x) / n
 	apply := func(l *linear) {
 		dst := make([]float32, n*l.w.Rows)

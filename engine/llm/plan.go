@@ -21,6 +21,7 @@ type plan struct {
 	logits    float32 // factor of all logits; 0 is 1
 	logitCap  float32 // logits are kept within it; 0 is none
 	head      headPlan
+	decides   int         // first layer of a decision head; 0: there is none
 	tables    []tablePlan // what the block tables of a sequence name
 }
 

@@ -56,15 +56,28 @@ func (l *loader) find(name string, p presence, dims ...int) *gguf.Tensor {
 		l.fail("%w", err)
 		return nil
 	}
-	match := len(t.Dims) == len(dims)
-	for i := range min(len(dims), len(t.Dims)) {
-		match = match && t.Dims[i] == uint64(dims[i])
-	}
-	if !match {
+	if !shaped(t.Dims, dims) {
 		l.fail("tensor %s has shape %v, the metadata make it %v", name, t.Dims, dims)
 		return nil
 	}
 	return t
+}
+
+// shaped reports whether a tensor has these sizes. Files may leave the last ones out that are 1, as converters do with a matrix of one row.
+func shaped(has []uint64, wants []int) bool {
+	for i := range max(len(has), len(wants)) {
+		one, other := uint64(1), uint64(1)
+		if i < len(has) {
+			one = has[i]
+		}
+		if i < len(wants) {
+			other = uint64(wants[i])
+		}
+		if one != other {
+			return false
+		}
+	}
+	return true
 }
 
 // matrix wants a [rows][cols] weight.
@@ -152,7 +165,7 @@ func (l *loader) norm(dst *weight.Norm, name string, p normPlan, n int, eps floa
 // list wants every tensor that a plan calls for.
 func (l *loader) list(h *hparams, p *plan) *weights {
 	w := &weights{
-		layers: make([]layer, len(p.layers)), ropes: p.ropes, embedding: p.embedding, logits: p.logits, logitCap: p.logitCap,
+		layers: make([]layer, len(p.layers)), ropes: p.ropes, embedding: p.embedding, logits: p.logits, logitCap: p.logitCap, decides: p.decides,
 	}
 	l.matrix(&w.embed, "token_embd.weight", required, h.vocab, h.width)
 	if p.embedding.types > 0 {
@@ -166,7 +179,7 @@ func (l *loader) list(h *hparams, p *plan) *weights {
 		l.matrix(&w.output, "output.weight", optional, h.vocab, h.width)
 	} else {
 		l.claimed["output.weight"] = true // an encoder of a language model does not need it
-		l.head(&w.head, p.head, h)
+		l.head(w, p.head, h)
 	}
 	l.norm(&w.outputNorm, "output_norm", p.finalNorm, h.width, h.eps)
 	l.inputs(&w.inputs, h, p.inputs)
@@ -228,15 +241,18 @@ func (l *loader) divisors(dst *[]float32, h *hparams) {
 }
 
 // head wants what a pooled vector passes through.
-func (l *loader) head(d *head, p headPlan, h *hparams) {
+func (l *loader) head(w *weights, p headPlan, h *hparams) {
+	d := &w.head
 	d.headPlan = p
+	if h.decision.blocks > 0 {
+		l.decisionHead(w, h)
+		return
+	}
 	l.dense(d, h)
 	if p.labels == 0 {
 		return
 	}
-	if _, ok := l.f.Tensor("cls.output.weight"); !ok {
-		l.fail("it is a reranker (pooling_type 4) without the tensor cls.output.weight, so that it can score nothing; " +
-			"convert the file again with a converter that knows its head")
+	if !l.labelled(h) {
 		return
 	}
 	l.linear(&d.scores, "cls.output", optional, p.labels, h.width)
@@ -246,6 +262,38 @@ func (l *loader) head(d *head, p headPlan, h *hparams) {
 			l.norm(&d.clsNorm, "cls.norm", plainNorm, h.width, h.eps)
 		}
 	}
+}
+
+// maxLabels is how many labels a classifier may have.
+const maxLabels = 1 << 16
+
+// labelled holds a classifier's head against the labels that the file has for it.
+func (l *loader) labelled(h *hparams) bool {
+	const tensor = "cls.output.weight"
+	t, ok := l.f.Tensor(tensor)
+	key, rows := h.arch.name+".classifier.output_labels", uint64(1)
+	if ok && len(t.Dims) > 1 {
+		rows = t.Dims[1]
+	}
+	switch n := len(h.labels); {
+	case !ok:
+		l.fail("it is a reranker or a classifier (pooling_type 4) without the tensor %s, so that it can score nothing; "+
+			"convert the file again with a converter that knows its head", tensor)
+	case n == 0 && rows != 1:
+		l.fail("tensor %s gives %d scores, and %s is missing, which says what they are of; convert the file again with a converter that writes it", tensor, rows, key)
+	case n > maxLabels:
+		l.fail("%s has %d labels, of %d that a classifier may have", key, n, maxLabels)
+	case n > 0 && uint64(n) != rows:
+		l.fail("%s has %d labels (%.200q), and the tensor %s gives %d scores", key, n, h.labels, tensor, rows)
+	}
+	seen := make(map[string]bool, len(h.labels))
+	for i, name := range h.labels {
+		if name == "" || seen[name] {
+			l.fail("%s has the label %.80q at place %d, which is empty or twice there; answers are told by their labels", key, name, i)
+		}
+		seen[name] = true
+	}
+	return l.err == nil
 }
 
 // dense wants the matrices behind the pooling, as far as the file has them.

@@ -35,6 +35,8 @@ type weights struct {
 	logitCap   float32        // of the plan
 	output     *weight.Matrix // [vocab][width]; embed where the two are tied, nil in an encoder
 	head       head
+	decides    int       // first layer of a decision head; 0: there is none
+	questions  []float32 // [QuestionTypes][width], of a decision head
 	fine       bool      // products of hidden states lose nothing by rounding, see model.products
 	layerBytes int       // of the largest layer
 	branches   bool      // some branch is not added as it is
@@ -83,6 +85,7 @@ type head struct {
 	cls     linear
 	clsNorm weight.Norm
 	scores  linear // cls.output
+	marks   bool   // of a decision head: rows at marks, see score
 }
 
 func (w *weights) release() error {

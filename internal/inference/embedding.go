@@ -15,10 +15,11 @@ type Embedding struct {
 	OverQuota bool
 
 	Texts [][]TokenID // with the model's special tokens, each within its context
-	Types [][]uint8   // token types, for pairs of texts; nil: all 0
+	Types [][]uint8   // token types, for pairs of texts, or the type of question that a decision head is asked; nil: all 0
+	Marks [][]int     // where a decision head is read in each text, in ascending order; nil with all other heads
 
 	// Vectors are the answer, by text: the pooled vector, not normalised, or the
-	// logits of the labels of a rank head. The caller owns them.
+	// logits of a head's labels, or those of a text's marks. The caller owns them.
 	Vectors [][]float32
 
 	Waited   time.Duration // in the lane's queue, until the last text was taken
