@@ -68,7 +68,8 @@ func (mod *moderator) scored(k *moderation.ClassifierSpec, texts []string) (scor
 	}
 	defer release()
 	rank := k.Question != ""
-	if m.Pooler == nil || m.Pooler.Ranks() != rank || !rank && mod.server.config.Predict == nil {
+	switch kind := m.Kind(); {
+	case rank && kind != models.KindRank, !rank && (kind != models.KindEmbedding || mod.server.config.Predict == nil):
 		return nil, classifierUnavailable(k.Model)
 	}
 	p, fault := mod.server.config.pooling().ReadClassified(m, k.Question, texts)

@@ -69,7 +69,7 @@ func (c *deciding) answerBy(o *job.Body) *api.Error {
 		defer c.lease.release()
 		r := relaying{call: c.call, Request: &relay.Request{Route: e.route, Prefix: e.prefix, Model: m, Asked: o, Sent: o.Object, Path: e.upstream}}
 		return r.answer()
-	case m.Kind() != models.KindGenerate:
+	case m.Kind() == models.KindEmbedding:
 		return wrongKind(m)
 	}
 	defer c.tellLoad(m)
@@ -107,6 +107,9 @@ func (c *deciding) answerBy(o *job.Body) *api.Error {
 func (c *deciding) read(o *job.Body, m *models.Model, who quota.Holder) (*decision.Request, *api.Error) {
 	ended := c.works()
 	p, fault := c.endpoint.read(o, m)
+	if fault == nil {
+		fault = c.pair(p, o, m)
+	}
 	ended()
 	c.releasePermit()
 	if fault != nil {
@@ -142,22 +145,11 @@ func (c *deciding) run(p *decision.Request, t priority.Terms, who quota.Holder) 
 	return fault
 }
 
-// decide asks the questions, wave by wave, and writes the answer.
+// decide asks the questions and writes the answer.
 func (c *deciding) decide(p *decision.Request, t priority.Terms) *api.Error {
-	ctx, cancel := c.context()
-	defer cancel(nil)
-	logs := make([][]float64, 0, p.Len())
-	for from := 0; from < p.Len(); {
-		to := p.Wave(from)
-		more, err := c.wave(ctx, p, t, from, to)
-		if err != nil {
-			if fault := c.server.config.Hooks.Interrupted(p.Model.ID, context.Cause(ctx)); fault != nil {
-				return fault
-			}
-			return edge.Fault(err)
-		}
-		logs, from = append(logs, more...), to
-		t.WaitUntil = time.Time{} // it waits no more: it has begun
+	logs, fault := c.measure(p, t)
+	if fault != nil {
+		return fault
 	}
 	body, fault := p.AppendAnswer(nil, logs, decision.Usage{Input: p.Tokens(), Cached: p.Cached(c.found)})
 	if fault == nil {
@@ -165,6 +157,28 @@ func (c *deciding) decide(p *decision.Request, t priority.Terms) *api.Error {
 		c.ctx.Response.SetBodyRaw(body)
 	}
 	return fault
+}
+
+// measure gives the log-probabilities of the options, by question: of a language model wave by wave.
+func (c *deciding) measure(p *decision.Request, t priority.Terms) (logs [][]float64, fault *api.Error) {
+	if p.Head() {
+		return c.byHead(p, t)
+	}
+	ctx, cancel := c.context()
+	defer cancel(nil)
+	for from := 0; from < p.Len(); {
+		to := p.Wave(from)
+		more, err := c.wave(ctx, p, t, from, to)
+		if err != nil {
+			if fault := c.server.config.Hooks.Interrupted(p.Model.ID, context.Cause(ctx)); fault != nil {
+				return nil, fault
+			}
+			return nil, edge.Fault(err)
+		}
+		logs, from = append(logs, more...), to
+		t.WaitUntil = time.Time{} // it waits no more: it has begun
+	}
+	return logs, nil
 }
 
 // wave has questions [from,to) computed, all at one time as far as there is room, and gives the log-probabilities of their options. They

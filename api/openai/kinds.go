@@ -11,7 +11,11 @@ func takesOf(m *models.Model) string {
 	case models.KindEmbedding:
 		return "it gives vectors: ask " + routeEmbeddings + ", " + routeRerank + " or " + routeScore
 	case models.KindRank:
-		return "it scores pairs of texts: ask " + routeRerank + " or " + routeScore
+		return "it scores pairs of texts: ask " + routeRerank + ", " + routeScore + " or " + routeDecisions
+	case models.KindClassify:
+		return "it knows the probabilities of its own labels: ask " + routeClassify + " or " + routeDecisions
+	case models.KindDecide:
+		return "it answers questions about texts: ask " + routeDecisions + " or " + routeSystemOne
 	case models.KindGenerate, models.KindUnknown:
 	}
 	return "it generates text: ask " + routeChat + ", " + routeCompletions + " or " + routeDecisions

@@ -140,18 +140,11 @@ func (c *pool) write(p *pooling.Request, asked *inference.Embedding) *api.Error 
 	return nil
 }
 
-// embedding is the request as the embedder sees it. Its answer has one part, so that
-// the deadline of the first token is one of the answer.
+// embedding is the request as the embedder sees it.
 func (c *pool) embedding(p *pooling.Request, t priority.Terms) *inference.Embedding {
-	by := t.DoneBy
-	if first := t.FirstTokenBy; by.IsZero() || !first.IsZero() && first.Before(by) {
-		by = first
-	}
-	return &inference.Embedding{
-		ID: p.ID, Tenant: c.caller.Tenant.Name, Weight: c.caller.Tenant.Weight, Class: t.Class,
-		DoneBy: by, WaitUntil: t.WaitUntil, Arrived: c.arrived, Retries: c.retries(),
-		Texts: p.Texts, Types: p.Types,
-	}
+	e := textsOf(c.call, p.ID, t)
+	e.Texts, e.Types = p.Texts, p.Types
+	return e
 }
 
 // embed has the texts pooled; a hang-up or a shutdown ends that.

@@ -59,3 +59,10 @@ var cohereEndpoint = poolingEndpoint{
 	takes:   givesVectors,
 	read:    pooling.Rules.ReadCohereEmbed,
 }
+
+// classifyEndpoint takes vLLM's request for the probabilities of a classifier's labels.
+var classifyEndpoint = poolingEndpoint{
+	service: service{route: routeClassify, upstream: "/classify", prefix: "classify-"},
+	takes:   func(k models.Kind) bool { return k == models.KindClassify }, lowers: true,
+	read: pooling.Rules.ReadClassify,
+}

@@ -23,6 +23,7 @@ const (
 	routeEmbeddings        = "/v1/embeddings"
 	routeRerank            = "/v1/rerank"
 	routeScore             = "/v1/score"
+	routeClassify          = "/v1/classify"
 	routeDecisions         = "/v1/decisions"
 	routeSystemOne         = "/v1/systemone"
 	routeModerations       = "/v1/moderations"
@@ -104,6 +105,8 @@ func (s *Server) routeTable() []*route {
 		infer("/rerank", pooled(&rerankEndpoint)),
 		infer(routeScore, pooled(&scoreEndpoint)),
 		infer("/score", pooled(&scoreEndpoint)),
+		infer(routeClassify, pooled(&classifyEndpoint)),
+		infer("/classify", pooled(&classifyEndpoint)), // vLLM's name
 		infer(routeDecisions, decided(&decisionsEndpoint)),
 		infer(routeSystemOne, decided(&systemOneEndpoint)),
 		post(routeModerations, serveModerations),

@@ -98,7 +98,7 @@ var schemas = map[string]Schema{
 		may("error", Schema{}), may("usage", Schema{}), may("incomplete_details", Schema{}), may("previous_response_id", null(text("")))),
 
 	"Model": object("", need("id", text("")), need("object", words("", "model")), need("created", integer("")), need("owned_by", text("")), may("max_model_len", integer("")),
-		may("kind", words("", "generate", "embedding", "rerank")), may("dimensions", integer("")), may("version", text("")), may("state", text(""))),
+		may("kind", words("", "generate", "embedding", "rerank", "classify", "decide")), may("dimensions", integer("")), may("version", text("")), may("state", text(""))),
 }
 
 var openaiOperations = map[string]Operation{

@@ -45,7 +45,7 @@ var groups = []struct{ name, about string }{
 	{groupAnthropic, "Messages, as Anthropic's clients ask."},
 	{groupBatches, "Uploads, and batches of requests that run beside all others."},
 	{groupOllama, "Chats, prompts, vectors and models, as Ollama's clients ask."},
-	{groupPooling, "Vectors, reranks and scores, in the forms of OpenAI, Cohere, Jina, vLLM and text-embeddings-inference."},
+	{groupPooling, "Vectors, reranks, scores and labels, in the forms of OpenAI, Cohere, Jina, vLLM and text-embeddings-inference."},
 	{groupLlama, "Native paths of llama.cpp's server."},
 	{groupTokens, "Text to token ids and back."},
 	{groupPredict, "Classical models: TensorFlow Serving's V1, KServe's V2 and Triton's extensions."},
@@ -89,6 +89,7 @@ var same = map[string]string{
 
 	"GET /models":            "GET /v1/models",
 	"POST /embeddings":       "POST /v1/embeddings",
+	"POST /classify":         "POST /v1/classify",
 	"POST /rerank":           "POST /v1/rerank",
 	"POST /v2/rerank":        "POST /v1/rerank",
 	"POST /score":            "POST /v1/score",

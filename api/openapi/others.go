@@ -76,6 +76,8 @@ var poolingOperations = map[string]Operation{
 		may("texts", list("", text(""))), may("top_n", integer("")), may("return_documents", flag("")), may("return_text", flag("")), may("raw_scores", flag("")), may("max_tokens_per_doc", integer("")), may("max_tokens_per_query", integer("")))...)},
 	"POST /v1/score": {Group: groupPooling, Summary: "Scores of pairs of texts", Body: object("", append(encodedFields(), may("text_1", Schema{}), may("text_2", Schema{}), may("queries", Schema{}), may("documents", Schema{}), may("items", Schema{}),
 		may("data_1", Schema{}), may("data_2", Schema{}))...)},
+	"POST /v1/classify": {Group: groupPooling, Summary: "How probable a classifier finds its labels for texts", Body: object("", append(encodedFields(), need("input", either("", text(""), list("", Schema{}))), may("softmax", flag("")), may("activation", flag("")))...),
+		Answer: object("", need("object", text("")), need("data", list("", object("", need("index", integer("")), need("label", text("")), need("probs", list("", number(""))), need("num_classes", integer(""))))), need("model", text("")), may("usage", Schema{}))},
 
 	"POST /tokenize": {Group: groupTokens, Summary: "The ids of a text, or of messages under the chat template", Body: object("", may("model", text("")), may("prompt", text("")), may("messages", list("", named("ChatMessage"))), may("content", text("llama.cpp's name: the answer has its form")),
 		may("add_special", flag("With content")), may("with_pieces", flag("With content")), may("add_special_tokens", flag("")), may("parse_special", flag("")), may("return_token_strs", flag(""))),

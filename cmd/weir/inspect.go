@@ -132,6 +132,7 @@ type engineReport struct {
 	Dimensions int      `json:"dimensions,omitempty"`
 	Scores     int      `json:"scores,omitempty"`
 	Labels     []string `json:"labels,omitempty"`
+	Decides    bool     `json:"decides,omitempty"` // it has a decision head
 
 	Windows []windowReport `json:"windows,omitempty"` // of layers that see no further; absent: all see all
 
@@ -202,7 +203,7 @@ func newEngineReport(i llm.Info) *engineReport {
 		KVType: i.KVType, KVCost: i.KVCost, KVBytes: i.KVBytes, KVTokens: i.KVTokens, KVBlocks: i.KVBlocks,
 		BlockTokens: i.BlockTokens, KVBytesPerToken: i.KVBytesPerToken, Sequences: local.FullSequences(i),
 		Threads: i.Threads, Digest: i.Digest, info: i,
-		Embeds: i.Embeds, Dimensions: i.Dimensions, Scores: i.Scores, Labels: i.Labels,
+		Embeds: i.Embeds, Dimensions: i.Dimensions, Scores: i.Scores, Labels: i.Labels, Decides: i.Decides,
 	}
 	for _, w := range i.Windows {
 		if w.Positions > 0 {

@@ -70,12 +70,24 @@ type firstCall struct {
 
 	Query     string   `json:"query,omitempty"`
 	Documents []string `json:"documents,omitempty"`
+
+	Questions []firstQuestion `json:"questions,omitempty"`
+}
+
+// firstQuestion is one to a decision head.
+type firstQuestion struct {
+	Type         string `json:"type"`
+	Instructions string `json:"instructions"`
 }
 
 // curl is a first call to paste into a shell.
 func (r banner) curl() string {
 	path, call := "/v1/completions", firstCall{Model: r.model, Prompt: "Hello"}
 	switch {
+	case r.info.Decides:
+		path, call = "/v1/decisions", firstCall{Model: r.model, Input: "Please refund me", Questions: []firstQuestion{{"predicate", "The customer wants money back"}}}
+	case r.info.Scores > 0 && !r.info.Ranks():
+		path, call = "/v1/classify", firstCall{Model: r.model, Input: "Please refund me"}
 	case r.info.Scores > 0:
 		path, call = "/v1/rerank", firstCall{Model: r.model, Query: "a small fish", Documents: []string{"herring", "eagle"}}
 	case r.info.Embeds:

@@ -12,9 +12,15 @@ import (
 // poolerOf is what the edge knows of an encoder.
 func poolerOf(m *local.Model) *models.Pooler {
 	i := m.Info()
-	p := &models.Pooler{Embedder: m.Encoder, Dimensions: i.Dimensions, Labels: i.Scores}
-	if i.Scores > 0 {
-		p.PairTemplate, p.PairTypes = m.PairTemplate, i.TokenTypes > 1 && m.PairTemplate == ""
+	p := &models.Pooler{Embedder: m.Encoder, Dimensions: i.Dimensions}
+	switch {
+	case m.Decision != nil:
+		d := models.Decision(*m.Decision)
+		p.Decision = &d
+	case i.Ranks():
+		p.Labels, p.PairTemplate, p.PairTypes = i.Scores, m.PairTemplate, i.TokenTypes > 1 && m.PairTemplate == ""
+	case i.Scores > 0:
+		p.Classes = i.Labels
 	}
 	return p
 }

@@ -87,7 +87,10 @@ func (c *fileCatalog) facts(p *planned) (fileFacts, error) {
 
 // capabilitiesOf says what requests a model answers.
 func capabilitiesOf(p *planned, f *gguf.File) ([]string, error) {
-	if p.info.Embeds {
+	switch {
+	case p.info.Embeds && p.info.Dimensions == 0: // Ollama has no word for what heads give
+		return nil, nil
+	case p.info.Embeds:
 		return []string{ollama.CanEmbed}, nil
 	}
 	list := []string{ollama.CanComplete}

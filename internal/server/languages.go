@@ -455,7 +455,7 @@ func (r *resident) advise(p *planned) {
 	if len(p.config.Model.Prompts) > 0 && r.Encoder == nil {
 		r.log.Warn("--embedding-prompt changes nothing: it is for text encoders, and this model generates text", model)
 	}
-	if r.Encoder != nil && info.Pooling == inference.PoolingLast && info.Scores == 0 && !r.Tokenizer.AddsEOS() {
+	if r.Encoder != nil && info.Pooling == inference.PoolingLast && info.Scores == 0 && !info.Decides && !r.Tokenizer.AddsEOS() {
 		r.log.Warn("a text's vector is that of its last token, and the file does not say that the end token goes behind a text "+
 			"(tokenizer.ggml.add_eos_token); write it there if the model was trained so, as Qwen3-Embedding was", model)
 	}
@@ -489,8 +489,13 @@ func (l *languages) Outline(name string) models.Outline {
 	st, _, _ := l.versions.Answer(name)
 	info := l.current(name)
 	o := models.Outline{
-		Version: info.Digest, Label: st.Label, State: st.State, MaxModelLen: info.MaxModelLen, Dimensions: info.Dimensions, Scores: info.Scores,
+		Version: info.Digest, Label: st.Label, State: st.State, MaxModelLen: info.MaxModelLen, Dimensions: info.Dimensions, Decides: info.Decides,
 		Load: inference.Load{Ready: true}, // the next request loads what is not in memory
+	}
+	if info.Ranks() {
+		o.Scores = info.Scores
+	} else {
+		o.Classes = info.Scores
 	}
 	o.Policy = l.policy(name, st.Label)
 	switch r := l.answering(name); {

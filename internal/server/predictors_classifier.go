@@ -21,7 +21,7 @@ func checkClassifiers(p *planned, list []*planned) error {
 		switch {
 		case i < 0:
 			return wrong("is not served here")
-		case k.Question != "" && list[i].info.Scores == 0:
+		case k.Question != "" && !list[i].info.Ranks():
 			return wrong("has no head that scores texts against a question; name a reranker, or a text encoder with a predictor")
 		case k.Predictor != "" && list[i].info.Dimensions == 0:
 			return wrong("gives no vectors for the predictor; name a text encoder, or a reranker with a question")

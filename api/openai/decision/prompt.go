@@ -129,6 +129,9 @@ func continued(permit *limiter.Permit, m *models.Model, first, text []tokenizer.
 // tokenise makes the prompts and the options' tokens.
 func (p *Request) tokenise(o *job.Body, m *models.Model) *api.Error {
 	p.Model = m
+	if m.Pooler != nil {
+		return p.forHead(o, m)
+	}
 	if m.Template == nil {
 		return api.RefuseParam("no_chat_template", "model", "the model %s has no chat template that this server can render, and decisions are asked in a chat; "+
 			"run the server with --chat-template", m.ID)
@@ -149,9 +152,13 @@ func (p *Request) tokenise(o *job.Body, m *models.Model) *api.Error {
 		}
 	}
 	if n := p.Tokens(); n > MaxTokens {
-		return api.RefuseParam("invalid_value", "questions", "the questions have %d tokens with their options, of %d that a request may have; ask them in several requests", n, MaxTokens)
+		return tooManyTokens(n)
 	}
 	return nil
+}
+
+func tooManyTokens(n int) *api.Error {
+	return api.RefuseParam("invalid_value", "questions", "the questions have %d tokens with their options, of %d that a request may have; ask them in several requests", n, MaxTokens)
 }
 
 // fork makes the tokens of a question and of its options.

@@ -2,6 +2,7 @@ package decision
 
 import (
 	"cmp"
+	"encoding/json"
 	"slices"
 	"strconv"
 	"strings"
@@ -35,15 +36,17 @@ type question struct {
 	isNamed      bool
 	kind         kind
 	instructions string
+	raw          json.RawMessage // JSON that the instructions are written of; nil: they are text
 	options      []option
 }
 
 // option is one of the answers that a question may have.
 type option struct {
-	path        string // of the label in the body
-	label       string // that the model answers with; unique in its question
-	description string // "" is none
-	value       []byte // JSON of a choice's value, or of what a score's level is called
+	path        string          // of the label in the body
+	label       string          // that the model answers with; unique in its question
+	description string          // "" is none
+	raw         json.RawMessage // JSON that the description is written of; nil: it is text
+	value       []byte          // JSON of a choice's value, or of what a score's level is called
 }
 
 // agreed and denied are the labels of a predicate.
@@ -53,9 +56,9 @@ const (
 )
 
 // statement gives a predicate its options; what they mean may be described.
-func (q *question) statement(yes, no string) {
+func (q *question) statement() {
 	q.kind = predicate
-	q.options = []option{{path: q.path, label: agreed, description: yes}, {path: q.path, label: denied, description: no}}
+	q.options = []option{{path: q.path, label: agreed}, {path: q.path, label: denied}}
 }
 
 // checkName refuses a name that is too long.

@@ -92,7 +92,7 @@ func (q *question) read(o *jsonbody.Object, path string, raw json.RawMessage) *a
 	}
 	switch kind := inner.Need("type", &fault); kind {
 	case "predicate":
-		q.statement("", "")
+		q.statement()
 	case "choice":
 		q.readChoices(inner, &fault)
 	case "score":

@@ -1,6 +1,7 @@
 package decision
 
 import (
+	"encoding/json"
 	"slices"
 	"time"
 
@@ -18,10 +19,12 @@ type Request struct {
 	Parsed    time.Time   // before the prompts were tokenised
 
 	input     string
+	state     json.RawMessage // JSON that the input is written of; nil: it is text
 	questions []question
 	form      form
 	shared    []inference.TokenID // begins all prompts
 	forks     []fork
+	head      *head // nil: a language model answers
 }
 
 // fork is what the prompt of a question has behind the shared tokens, and its options.
@@ -31,7 +34,7 @@ type fork struct {
 }
 
 // Len is the number of questions.
-func (p *Request) Len() int { return len(p.forks) }
+func (p *Request) Len() int { return len(p.questions) }
 
 // Prompt is the prompt of a question, made for the call.
 func (p *Request) Prompt(i int) []inference.TokenID { return slices.Concat(p.shared, p.forks[i].tail) }
@@ -63,6 +66,11 @@ func (p *Request) Wave(from int) (to int) {
 // is not computed.
 func (p *Request) Tokens() int {
 	n := len(p.shared)
+	if p.head != nil {
+		for _, ids := range p.head.texts {
+			n += len(ids)
+		}
+	}
 	for i := range p.forks {
 		n += len(p.forks[i].tail)
 		for _, ids := range p.forks[i].given {
@@ -75,6 +83,11 @@ func (p *Request) Tokens() int {
 // Longest is how many tokens the longest prompt has, with the longest option of its question.
 func (p *Request) Longest() int {
 	longest := 0
+	if p.head != nil {
+		for _, ids := range p.head.texts {
+			longest = max(longest, len(ids))
+		}
+	}
 	for i := range p.forks {
 		n := len(p.shared) + len(p.forks[i].tail)
 		for _, ids := range p.forks[i].given {

@@ -23,7 +23,7 @@ func ReadSystemOne(o *job.Body, m *models.Model) (*Request, *api.Error) {
 	}
 	if raw, ok := o.Take("state"); ok {
 		var err *api.Error
-		p.input, err = readContent("state", raw)
+		p.input, p.state, err = readContent("state", raw)
 		if err == nil && strings.TrimSpace(p.input) == "" {
 			err = emptyInput("state")
 		}
@@ -46,26 +46,28 @@ func ReadSystemOne(o *job.Body, m *models.Model) (*Request, *api.Error) {
 	return p, p.tokenise(o, m)
 }
 
-// readContent gives a string as it is, and other JSON as compact text.
-func readContent(path string, raw json.RawMessage) (string, *api.Error) {
+// readContent gives a string as it is, and other JSON as compact text and as it is.
+func readContent(path string, raw json.RawMessage) (text string, given json.RawMessage, fault *api.Error) {
 	switch raw[0] {
 	case '"':
-		return jsonbody.String(path, raw)
+		text, fault = jsonbody.String(path, raw)
+		return text, nil, fault
 	case '{', '[':
-		return compact(path, raw)
+		text, fault = compact(path, raw)
+		return text, raw, fault
 	}
-	return "", jsonbody.WrongType(path, "a string, an object or an array", raw)
+	return "", nil, jsonbody.WrongType(path, "a string, an object or an array", raw)
 }
 
 // takeContent is readContent of a field; "" where it is not given.
-func takeContent(o *jsonbody.Object, name string, fault **api.Error) string {
+func takeContent(o *jsonbody.Object, name string, fault **api.Error) (text string, given json.RawMessage) {
 	raw, ok := o.Take(name)
 	if !ok {
-		return ""
+		return "", nil
 	}
-	text, err := readContent(jsonbody.Join(o.Path, name), raw)
+	text, given, err := readContent(jsonbody.Join(o.Path, name), raw)
 	jsonbody.Keep(fault, err)
-	return text
+	return text, given
 }
 
 func readNamed(o *jsonbody.Object, raw json.RawMessage) ([]question, *api.Error) {
@@ -96,7 +98,7 @@ func (q *question) readSystemOne(o *jsonbody.Object, raw json.RawMessage) *api.E
 		return err
 	}
 	var fault *api.Error
-	q.instructions = takeContent(inner, "instructions", &fault)
+	q.instructions, q.raw = takeContent(inner, "instructions", &fault)
 	switch kind := inner.Need("type", &fault); kind {
 	case "noul":
 		q.readNoul(inner, &fault)
@@ -116,12 +118,13 @@ func (q *question) readSystemOne(o *jsonbody.Object, raw json.RawMessage) *api.E
 }
 
 func (q *question) readNoul(o *jsonbody.Object, fault **api.Error) {
-	yes, no := "", ""
+	q.statement()
 	if criteria, ok := o.Inner("criteria", fault); ok {
-		yes, no = takeContent(criteria, "true", fault), takeContent(criteria, "false", fault)
+		for i, name := range []string{"true", "false"} {
+			q.options[i].description, q.options[i].raw = takeContent(criteria, name, fault)
+		}
 		criteria.Finish(fault)
 	}
-	q.statement(yes, no)
 }
 
 // readCriteria reads the options of a choice, by name.
@@ -142,9 +145,9 @@ func (q *question) readCriteria(o *jsonbody.Object, fault **api.Error) {
 		return
 	}
 	for _, f := range list.Fields {
-		q.options = append(q.options, option{
-			path: jsonbody.Join(path, f.Name), label: f.Name, value: api.AppendString(nil, f.Name), description: takeContent(list, f.Name, fault),
-		})
+		c := option{path: jsonbody.Join(path, f.Name), label: f.Name, value: api.AppendString(nil, f.Name)}
+		c.description, c.raw = takeContent(list, f.Name, fault)
+		q.options = append(q.options, c)
 	}
 }
 
@@ -167,8 +170,8 @@ func (q *question) readRubric(o *jsonbody.Object, fault **api.Error) {
 	}
 	for i, raw := range list {
 		at := jsonbody.At(path, i)
-		text, err := readContent(at, raw)
+		text, given, err := readContent(at, raw)
 		jsonbody.Keep(fault, err)
-		q.options = append(q.options, option{path: at, label: strconv.Itoa(i), description: text, value: raw})
+		q.options = append(q.options, option{path: at, label: strconv.Itoa(i), description: text, raw: given, value: raw})
 	}
 }

@@ -31,8 +31,10 @@ type Outline struct {
 	Label       string // its name among the versions
 	State       string // "loaded", "absent", "loading" …
 	MaxModelLen int
-	Dimensions  int // of vectors; 0: it gives none
-	Scores      int // of a reranker; 0: it scores nothing
+	Dimensions  int  // of vectors; 0: it gives none
+	Scores      int  // of a reranker; 0: it scores nothing
+	Classes     int  // of a classifier; 0: it is none
+	Decides     bool // it has a decision head
 	Policy      *moderation.Policy
 	Load        router.Load
 }
@@ -70,6 +72,10 @@ func (o *Outline) kind() Kind {
 	switch {
 	case o.Scores > 0:
 		return KindRank
+	case o.Classes > 0:
+		return KindClassify
+	case o.Decides:
+		return KindDecide
 	case o.Dimensions > 0:
 		return KindEmbedding
 	}

@@ -171,7 +171,9 @@ const (
 	KindGenerate  Kind = "generate"
 	KindEmbedding Kind = "embedding"
 	KindRank      Kind = "rerank"
-	KindUnknown   Kind = "" // the upstream knows
+	KindClassify  Kind = "classify" // it has labels, of which it says how probable they are for a text
+	KindDecide    Kind = "decide"   // it has a decision head
+	KindUnknown   Kind = ""         // the upstream knows
 )
 
 // Kind is what the model, or its version that answers now, is asked for.
@@ -186,6 +188,10 @@ func (m *Model) Kind() Kind {
 		return KindGenerate
 	case m.Pooler.Ranks():
 		return KindRank
+	case m.Pooler.Classes != nil:
+		return KindClassify
+	case m.Pooler.Decision != nil:
+		return KindDecide
 	}
 	return KindEmbedding
 }

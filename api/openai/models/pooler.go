@@ -36,17 +36,30 @@ type Pooler struct {
 	// vocabulary's separator between them.
 	PairTemplate string
 	PairTypes    bool // a pair's second text is marked by token type 1
+
+	Classes  []string  // the labels of a classifier, which gives the logit of each; nil: it is none
+	Decision *Decision // how its decision head is asked; nil: it has none
+}
+
+// Width is how many values the embedder gives of a text with so many marks.
+func (p *Pooler) Width(marks int) int {
+	if p.Decision != nil {
+		return marks
+	}
+	return max(p.Dimensions, p.Labels, len(p.Classes)) // two of them are 0
 }
 
 // Ranks reports whether the model scores pairs of texts.
 func (p *Pooler) Ranks() bool { return p.Labels > 0 }
 
 func (p *Pooler) check(m *Model) error {
-	switch {
+	switch head := p.Ranks() || p.Classes != nil || p.Decision != nil; {
 	case p.Embedder == nil:
 		return fmt.Errorf("model %q has a pooler without an embedder", m.ID)
-	case p.Ranks() != (p.Dimensions == 0) || p.Dimensions < 0:
+	case head != (p.Dimensions == 0) || p.Dimensions < 0:
 		return fmt.Errorf("model %q has vectors of %d dimensions; a rank head has 0, other models have at least 1", m.ID, p.Dimensions)
+	case p.Ranks() && p.Classes != nil, p.Decision != nil && (p.Ranks() || p.Classes != nil):
+		return fmt.Errorf("model %q has more than one head", m.ID)
 	case p.Labels < 0 || p.Labels > MaxRankLabels:
 		return fmt.Errorf("model %q has a head of %d labels; a rank head has 1, or 2 for yes and no", m.ID, p.Labels)
 	case !p.Ranks() && (p.PairTemplate != "" || p.PairTypes):

@@ -34,3 +34,16 @@ func (rules Rules) ReadClassified(m *models.Model, question string, texts []stri
 	}
 	return rules.ReadScore(o, m)
 }
+
+// ReadPairs tokenises each query with the one document, as a rank head reads pairs. The fields are what errors call them.
+func (rules Rules) ReadPairs(o *job.Body, m *models.Model, queryField string, queries []string, documentField, document string) (*Request, *api.Error) {
+	a := &ScoreAnswer{scoring{queries: queries, documents: []string{document}, queryField: queryField, documentField: documentField,
+		single: [2]bool{false, true}, raw: true, pairs: make([]textPair, len(queries))}}
+	for i := range a.pairs {
+		a.pairs[i].query = i
+	}
+	r := newWholeReader(o, m)
+	r.wayOut = ""
+	p := &Request{Answer: a}
+	return p, r.readPairs(p, &a.scoring)
+}

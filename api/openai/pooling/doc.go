@@ -1,4 +1,4 @@
-// Package pooling reads what text encoders are asked (embeddings, reranks and scores, in the forms of OpenAI, Cohere, Jina, vLLM and
+// Package pooling reads what text encoders are asked (embeddings, reranks, scores and labels, in the forms of OpenAI, Cohere, Jina, vLLM and
 // text-embeddings-inference), and writes their answers.
 //
 // A text that is longer than the model reads is refused with its count, or cut on request so that the tokens around it stay.

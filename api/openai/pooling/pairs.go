@@ -61,7 +61,7 @@ func (r *textReader) readPairs(p *Request, s *scoring) *api.Error {
 		}
 		path := s.path(true, pair.document)
 		if n, most := len(one.ids), r.model.MaxModelLen; n > most {
-			return tooLong(path, n, most, cutPrompts)
+			return tooLong(path, n, most, r.wayOut)
 		}
 		if fault := r.count(path, len(one.ids)); fault != nil {
 			return fault
@@ -124,7 +124,7 @@ func (r *textReader) inner(s *scoring, documents bool) ([]innerText, *api.Error)
 			ids, text = r.shorten(r.part(ids, r.keep))
 		}
 		if limit := r.model.MaxModelLen; len(ids) > limit {
-			return nil, tooLong(s.path(documents, i), len(ids), limit, cutPrompts)
+			return nil, tooLong(s.path(documents, i), len(ids), limit, r.wayOut)
 		}
 		list[i] = innerText{text, ids}
 	}

@@ -146,14 +146,18 @@ func (r *textReader) cut(ids []inference.TokenID, n int) []inference.TokenID {
 // cutPrompts is how vLLM's clients have a text cut.
 const cutPrompts = "truncate_prompt_tokens -1"
 
-// tooLong refuses a text; clients look for the words of the OpenAI API. shorten is what has it cut.
+// tooLong refuses a text; clients look for the words of the OpenAI API. shorten is what has it cut; empty: nothing does.
 func tooLong(path string, tokens, limit int, shorten string) *api.Error {
 	count := "%d"
 	if tokens > 2*limit {
 		count = "at least %d" // the rest was not counted
 	}
+	hint := "."
+	if shorten != "" {
+		hint = ", or send " + shorten + " to have it cut."
+	}
 	return api.RefuseParam("context_length_exceeded", path, "This model's maximum context length is %d tokens. However, you requested "+count+
-		" tokens in %s. Please reduce the length of %s, or send %s to have it cut.", limit, tokens, path, path, shorten)
+		" tokens in %s. Please reduce the length of %s%s", limit, tokens, path, path, hint)
 }
 
 // Unsupported are fields of requests to pooling models that are known and not served.

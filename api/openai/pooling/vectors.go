@@ -14,8 +14,12 @@ import (
 // Check finds what an embedder cannot have meant to give.
 func Check(p *models.Pooler, e *inference.Embedding) *api.Error {
 	ok := len(e.Vectors) == len(e.Texts)
-	for _, v := range e.Vectors {
-		ok = ok && len(v) == max(p.Labels, p.Dimensions) // one of the two is 0
+	for i, v := range e.Vectors {
+		marks := 0
+		if i < len(e.Marks) {
+			marks = len(e.Marks[i])
+		}
+		ok = ok && len(v) == p.Width(marks)
 		for _, f := range v {
 			ok = ok && !math.IsNaN(float64(f)) && !math.IsInf(float64(f), 0)
 		}

@@ -17,7 +17,7 @@ import (
 var operations = map[string]string{
 	"/v1/chat/completions": "chat", "/v1/responses": "chat", "/v1/messages": "chat", "/v1/completions": "text_completion",
 	"/v1/embeddings": "embeddings", "/embeddings": "embeddings", "/embed": "embeddings", "/v2/embed": "embeddings", // refusals name the path that was asked
-	"/v1/rerank": "rerank", "/v2/rerank": "rerank", "/rerank": "rerank", "/v1/score": "score", "/v1/decisions": "decisions", "/v1/systemone": "decisions", "/score": "score",
+	"/v1/rerank": "rerank", "/v2/rerank": "rerank", "/rerank": "rerank", "/v1/score": "score", "/v1/classify": "classify", "/classify": "classify", "/v1/decisions": "decisions", "/v1/systemone": "decisions", "/score": "score",
 	"/v1/moderations": "moderation",
 }
 

@@ -22,8 +22,13 @@ func Sequences(n, tokens int) string {
 
 // Gives says what an encoder answers a text with.
 func Gives(i llm.Info) string {
-	if i.Scores == 0 {
+	switch {
+	case i.Decides:
+		return "probabilities of the options of questions about texts: /v1/decisions"
+	case i.Scores == 0:
 		return fmt.Sprintf("vectors of %d values, pooling %s: /v1/embeddings", i.Dimensions, i.Pooling)
+	case !i.Ranks():
+		return fmt.Sprintf("probabilities of %d labels (%.200s): /v1/classify, /v1/decisions", i.Scores, console.Printable(strings.Join(i.Labels, ", ")))
 	}
 	text := "scores of pairs of texts: /v1/rerank"
 	if len(i.Labels) > 0 {

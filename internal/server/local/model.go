@@ -79,7 +79,8 @@ type Model struct {
 	Tokenizer *tokenizer.Tokenizer
 	Template  Template
 
-	PairTemplate string // of a reranker; empty: none
+	PairTemplate string    // of a reranker; empty: none
+	Decision     *Decision // of a text encoder with a decision head; nil: it has none
 }
 
 // Info describes the model.
@@ -176,6 +177,9 @@ func (m *Model) openEncoder(c configs.Config, f *gguf.File, opts llm.Options, ho
 	}
 	var err error
 	if m.PairTemplate, _, err = f.String(pairTemplateKey); err != nil {
+		return LoadError(c.Model, err)
+	}
+	if m.Decision, err = readDecision(f, m.Tokenizer); err != nil {
 		return LoadError(c.Model, err)
 	}
 	if m.Encoder, err = llm.OpenEncoder(f, opts, hooks.Progress); err != nil {

@@ -33,7 +33,7 @@ function Answer({ answer, asked }) {
 
 export function Decide({ models }) {
   const [wanted, want] = useStored("weir.playground.decide", ""), [input, setInput] = useState(letter), [questions, set] = useState(first), [state, go] = useTry(), [code, show] = useState(false);
-  const usable = ["generate", "rerank"], model = pick(models, usable, wanted);
+  const usable = ["generate", "decide", "classify", "rerank"], model = pick(models, usable, wanted);
   const put = (i, changes) => set(questions.map((q, n) => (n === i ? { ...q, ...changes } : q)));
   const body = () => ({ model, input, questions: questions.map(question) });
   if (!model) return html`<div class="page"><header><h1>Decisions</h1></header><${Empty} icon="decide" title="No model that decides is served here" /></div>`;

@@ -5,7 +5,7 @@ import { Badge, CopyButton, Table, Trouble, Spinner } from "../lib/ui.js";
 import { useLoad } from "../lib/hooks.js";
 import { bytes, count } from "../lib/format.js";
 
-const uses = { generate: "chat", embedding: "embeddings", rerank: "rerank" };
+const uses = { generate: "chat", embedding: "embeddings", rerank: "rerank", classify: "labels", decide: "decisions" };
 
 function fit(m) {
   if (m.fits === true) return html`<${Badge} kind="good">fits<//>`;
