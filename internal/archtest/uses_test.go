@@ -3,6 +3,7 @@ package archtest
 import (
 	"go/ast"
 	"go/doc/comment"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -10,15 +11,16 @@ import (
 
 // packageUse is what a package shows of how it is used.
 type packageUse struct {
-	isMain     bool // a command: what it does on the command line is its use
-	hasCode    bool // the package's comment has lines of code
-	hasExample bool
+	isMain  bool // a command: what it does on the command line is its use
+	hasCode bool // the package's comment has lines of code
 }
 
 // TestPackagesShowAUse demands of each package an Example, or lines of code in its comment: what a name promises is seen by what goes in and
-// comes out. There are no exceptions.
+// comes out. There are no exceptions. The Example of a package ollama may stand in its parent's tests, as Example_ollama: where a package has no
+// other test, it is not worth a binary of its own, which takes a third of a second to link.
 func TestPackagesShowAUse(t *testing.T) {
 	packages := make(map[string]*packageUse)
+	hasExample := make(map[string]bool) // by folder
 	for _, s := range withTests(t) {
 		u := packages[s.dir]
 		if u == nil {
@@ -26,22 +28,30 @@ func TestPackagesShowAUse(t *testing.T) {
 			packages[s.dir] = u
 		}
 		if strings.HasSuffix(s.name, "_test.go") {
-			u.hasExample = u.hasExample || slices.ContainsFunc(s.file.Decls, isExample)
+			for _, d := range s.file.Decls {
+				if name, is := exampleName(d); is {
+					_, child, _ := strings.Cut(name, "_")
+					hasExample[s.dir], hasExample[path.Join(s.dir, child)] = true, true
+				}
+			}
 		} else {
 			u.hasCode = u.hasCode || hasCode(s.file.Doc)
 		}
 	}
 	for dir, u := range packages {
-		if !u.isMain && !u.hasCode && !u.hasExample {
+		if !u.isMain && !u.hasCode && !hasExample[dir] {
 			t.Errorf("%s shows no use of itself: write an Example of 5 to 25 lines in example_test.go, or lines of code in the package's comment", dir)
 		}
 	}
 }
 
-// isExample reports whether go doc shows a declaration as an example.
-func isExample(d ast.Decl) bool {
+// exampleName returns the name of a function that go doc shows as an example.
+func exampleName(d ast.Decl) (name string, is bool) {
 	f, ok := d.(*ast.FuncDecl)
-	return ok && f.Recv == nil && strings.HasPrefix(f.Name.Name, "Example") && len(f.Type.Params.List) == 0
+	if !ok || f.Recv != nil || !strings.HasPrefix(f.Name.Name, "Example") || len(f.Type.Params.List) > 0 {
+		return "", false
+	}
+	return f.Name.Name, true
 }
 
 // hasCode reports whether a comment has an indented block of code.

@@ -1,6 +1,10 @@
 // Package completion is OpenAI's own API of generations: chat completions and completions, read into jobs, and their answers
 // written.
 //
+//	e := completion.NewChatEncoder(j) // of a job of package job
+//	events := e.AppendDelta(nil, &answer.Delta{First: true, Content: []byte("Water.")})
+//	events = e.AppendEnd(events, usage)
+//
 // A stop string never appears in the output (unless included on request); the
 // match that ends first counts. Tokens that begin behind the cut have no
 // logprobs, and neither has the token that ended the choice, though usage

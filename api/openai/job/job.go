@@ -1,4 +1,8 @@
 // Package job holds a generation request that was read: its prompts, parameters and limits, and how its answers are taken apart.
+//
+//	o, fault := job.ReadBody(body, true) // checked and taken apart once
+//	…
+//	fault = j.LimitOutput("prompt", 16) // what the context leaves, or a refusal
 package job
 
 import (

@@ -1,4 +1,6 @@
 // Package llamaserver is the native API of llama.cpp's server: completions and fill-in-the-middle, read as completions, and their answers.
+//
+//	j, fault := llamaserver.Read(readCompletion, o, model)
 package llamaserver
 
 import (

@@ -1,4 +1,7 @@
 // Package logprob writes log-probabilities and the names of tokens as clients read them.
+//
+//	names := logprob.Names{Tokenizer: tok}
+//	dst = names.AppendRecords(dst, records) // {"token":" weir","logprob":-0.25,…}
 package logprob
 
 import (

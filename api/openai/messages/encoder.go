@@ -1,4 +1,8 @@
 // Package messages is Anthropic's API of messages: requests translated into chats, and their answers and faults written.
+//
+//	w, fault := messages.Translate(o)
+//	w.Finish(o.Object)
+//	j, fault := readChat(w.Chat) // as any other
 package messages
 
 import (

@@ -1,4 +1,7 @@
 // Package params reads the parameters of a generation: sampling, limits, stop strings, what the answer shows, what it must look like.
+//
+//	var fault *api.Error
+//	p := params.Read(o, model, &rules, &fault) // fault: the first that is wrong
 package params
 
 import (

@@ -1,4 +1,7 @@
 // Package priority says when a request is served: its class, among OpenAI's service tiers and vLLM's priorities, and its deadlines.
+//
+//	terms, fault := priority.Reader{Header: header, Arrived: arrived}.Read(o, tenant)
+//	// terms.Class, terms.DoneBy
 package priority
 
 import (

@@ -1,4 +1,7 @@
 // Package prompt reads the texts and token ids of a completion's prompt, and of what text encoders are asked.
+//
+//	r := prompt.Reader{Field: "prompt", Most: 2, TooMany: "in one request", Model: model, Notes: notes}
+//	prompts, fault := r.All(field) // a text, texts, ids, or lists of ids
 package prompt
 
 import (

@@ -1,4 +1,8 @@
 // Package responses is OpenAI's API of responses: requests translated into chats, and their answers written as items and typed events.
+//
+//	w, fault := responses.Translate(o)
+//	w.Finish(o.Object)
+//	j, fault := readChat(w.Chat) // as any other
 package responses
 
 import (

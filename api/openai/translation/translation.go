@@ -1,4 +1,9 @@
 // Package translation writes requests of other APIs as chat completions, so that a conversation has the same prompt, limits and refusals on whichever path it comes.
+//
+//	var m translation.Messages
+//	m.Instruct("system", "Be short.")
+//	m.Say("input[0]", "user", text)
+//	chat := m.End() // the messages of a chat completion
 package translation
 
 import (

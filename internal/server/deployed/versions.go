@@ -1,6 +1,12 @@
 // Package deployed keeps which versions deployments have brought to a server: what each is made of, the files that it holds in the models
 // folder, and the list of versions that each model has of its deployment. While a model has such a list the deployment, and not the
 // configuration, decides which version answers.
+//
+//	versions := deployed.New()
+//	records, changed := versions.Offer("chat", list) // of a deployment
+//	versions.Set("chat", list)
+//	…
+//	versions.Withdraw("chat")
 package deployed
 
 import (
