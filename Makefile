@@ -19,9 +19,9 @@ GCFLAGS    = all=-dwarf=false
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
-# The compiler collects its garbage less often, which is a fifth of its time and some hundred MB of memory.
+# The compiler collects no garbage below 640 MiB, which is a quarter of its time. What takes the most memory, SQLite, takes 800 MB either way.
 build: ## the static binary ./weir
-	GOGC=$${GOGC:-300} CGO_ENABLED=0 $(GO) build -trimpath -gcflags '$(GCFLAGS)' -ldflags '$(LDFLAGS)' -o weir ./cmd/weir
+	GOGC=$${GOGC:-off} GOMEMLIMIT=$${GOMEMLIMIT:-640MiB} CGO_ENABLED=0 $(GO) build -trimpath -gcflags '$(GCFLAGS)' -ldflags '$(LDFLAGS)' -o weir ./cmd/weir
 
 # As root without Go, as sudo often leaves it, what make build has built is installed.
 install: $(if $(shell command -v $(GO)),build) ## the binary, manual pages, completions of shells and the systemd unit, under $(DESTDIR)$(PREFIX)
