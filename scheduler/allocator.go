@@ -30,8 +30,9 @@ func (al *allocator) match(c *candidate) {
 	}
 }
 
-// pause takes the slot of a running sequence.
-func (al *allocator) pause(q *sequence) {
+// pause takes the slot of a running sequence for something.
+func (al *allocator) pause(q *sequence, why inference.Gave) {
+	q.req.gave = why
 	al.step.retract(q)
 	al.unseat(q)
 	al.sequences.paused = insert(al.sequences.paused, q)
@@ -75,9 +76,10 @@ func (al *allocator) outOfCache(rows, held int) error {
 	}
 }
 
-// preempt takes a running or paused sequence off its blocks. Its full blocks stay in the
+// preempt takes a running or paused sequence off its blocks for something. Its full blocks stay in the
 // cache, so that it resumes mostly from there, in its old turn.
-func (al *allocator) preempt(q *sequence) {
+func (al *allocator) preempt(q *sequence, why inference.Gave) {
+	q.req.gave = why
 	al.step.retract(q)
 	al.requeue(q)
 	q.preemptions++

@@ -18,6 +18,14 @@ func (s *Scheduler) Explain(dst []Explained) []Explained {
 	return dst
 }
 
+// ExplainOne is what Explain says of one request; false where it has ended.
+func (s *Scheduler) ExplainOne(id ID) (Explained, bool) {
+	if r := s.requests.find(id); r != nil {
+		return s.explain(r), true
+	}
+	return Explained{}, false
+}
+
 // Explained is one live request.
 type Explained struct {
 	User any
@@ -44,7 +52,9 @@ func (s *Scheduler) explain(r *request) Explained {
 			e.Phase = min(e.Phase, s.sequences.phase(q))
 		}
 	}
-	e.Cause = causes[e.Phase]
+	if e.Cause = causes[e.Phase]; e.Cause != inference.CauseNone {
+		e.Gave = r.gave
+	}
 	return e
 }
 

@@ -137,7 +137,7 @@ func TestPreemptorPicksVictims(t *testing.T) {
 	if v := s.preemptor.victim(0); v != batch {
 		t.Errorf("victim %v, want the batch request", v.req.id)
 	}
-	s.allocator.preempt(batch)
+	s.allocator.preempt(batch, inference.GaveOlder)
 	if v := s.preemptor.victim(0); v != short {
 		t.Error("the victim is not the one with less computed rows")
 	}

@@ -65,7 +65,7 @@ func (ps *pauses) freeSlot(r *request) bool {
 	if v == nil {
 		return false
 	}
-	ps.allocator.pause(v)
+	ps.allocator.pause(v, gaveTo(r, v))
 	return true
 }
 

@@ -3,6 +3,7 @@ package scheduler
 import (
 	"slices"
 
+	"weir/internal/inference"
 	"weir/kvcache"
 )
 
@@ -38,7 +39,7 @@ func (pr *preemptor) cover(i int) bool {
 	q := pr.sequences.running[i]
 	for !pr.allocator.grow(q) {
 		if v := pr.victim(i); v != nil {
-			pr.allocator.preempt(v)
+			pr.allocator.preempt(v, inference.GaveOlder)
 			continue
 		}
 		switch {
@@ -47,7 +48,7 @@ func (pr *preemptor) cover(i int) bool {
 		case q.runTokens < pr.minimalRun(q) && pr.allocator.allot(q, kvcache.Hit{}, true):
 			return true
 		case i == 0 || q.preemptions < pr.cfg.PreemptLimit:
-			pr.allocator.preempt(q)
+			pr.allocator.preempt(q, inference.GaveItself)
 		default:
 			pr.step.pressed = true
 		}
@@ -151,11 +152,22 @@ func (pr *preemptor) reclaim(c *candidate) bool {
 		return false
 	}
 	for _, v := range pr.victims[:n] {
-		pr.allocator.preempt(v)
+		pr.allocator.preempt(v, gaveTo(c.req, v))
 	}
 	pr.forecast.stale = true
 	c.req.lacking = 0
 	return true
+}
+
+// gaveTo says for what a sequence gives its blocks or its slot to a request.
+func gaveTo(r *request, v *sequence) inference.Gave {
+	switch {
+	case v.req.Class > r.Class:
+		return inference.GaveClass
+	case v.req.Class < r.Class:
+		return inference.GaveGuarantee
+	}
+	return inference.GaveTenant
 }
 
 // compareGiving orders sequences by which gives its blocks to a candidate first: the first running one is the last.

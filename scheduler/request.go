@@ -146,6 +146,8 @@ type request struct {
 	spent     uint64 // on the prompt
 
 	reported int // prompt rows whose logits the engine has had (LogitsAll)
+
+	gave inference.Gave // for what a sequence of it was paused or preempted last
 }
 
 // choice is one answer of a request. Before the fork, the first live choice

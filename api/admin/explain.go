@@ -12,6 +12,8 @@ import (
 type explanation struct {
 	requestView
 
+	Life  []lifeView    `json:"life"`                       // of each prompt, up to 8
+	More  int           `json:"prompts_left_out,omitempty"` // of Life
 	Tried []attemptView `json:"tried"`
 }
 
@@ -43,11 +45,14 @@ type candidateView struct {
 
 // explain answers GET /admin/explain?request=ID.
 func (c Config) explain(w http.ResponseWriter, r *http.Request) {
-	found, view, ok := c.one(w, r)
+	found, view, states, ok := c.one(w, r)
 	if !ok {
 		return
 	}
-	answer := explanation{requestView: view, Tried: []attemptView{}}
+	answer := explanation{requestView: view, Tried: []attemptView{}, Life: found.lives(statesOf(states, found.ID), time.Now())}
+	if n := len(answer.Life); n == mostLives {
+		answer.More = max(0, found.Prompts-n)
+	}
 	for _, a := range found.Tried {
 		answer.Tried = append(answer.Tried, attemptOf(a))
 	}

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"weir/internal/inference"
 	"weir/router"
 )
 
@@ -21,21 +22,26 @@ type Journal struct {
 
 // Entry is one request. Times are zero where the moment has not come.
 type Entry struct {
-	ID       string // as OpenAI's answers name it, or the x-request-id of a refused one
-	Route    string
-	Model    string // as the server calls it; "" where it has none
-	Version  string
-	Arm      string // of the rollout that chose the version
-	Tenant   string // "" where it is not known who called
-	Stream   bool
-	Prompts  int
-	Choices  int // in all
-	Retries  int // by the client, before this one
-	Prompt   int // tokens
-	Cached   int // of these, from the prefix cache
-	Output   int // tokens
-	Arrived  time.Time
+	ID      string // as OpenAI's answers name it, or the x-request-id of a refused one
+	Route   string
+	Model   string // as the server calls it; "" where it has none
+	Version string
+	Arm     string // of the rollout that chose the version
+	Tenant  string // "" where it is not known who called
+	Stream  bool
+	Prompts int
+	Choices int // in all
+	Retries int // by the client, before this one
+	Prompt  int // tokens
+	Cached  int // of these, from the prefix cache
+	Output  int // tokens
+	Arrived time.Time
+
+	LoadBegan, Loaded time.Time // between them it waited for its model to be in memory
+	Parsed, Submitted time.Time // before and behind the tokenising of its prompt
+
 	First    time.Time // token
+	Last     time.Time // token
 	Finished time.Time
 	Status   int    // HTTP status; 0 while it runs
 	Code     string // of the error, where there was one
@@ -44,8 +50,9 @@ type Entry struct {
 	Reason   string // why that replica was picked
 	Attempts int    // replicas that were asked
 	Tried    []*router.Attempt
-	Findings []Finding // of policies
-	Refused  bool      // before it was submitted to an engine, or by the engine's queue
+	Lived    []inference.Lived // what the engine did with the first prompts
+	Findings []Finding         // of policies
+	Refused  bool              // before it was submitted to an engine, or by the engine's queue
 }
 
 // Finding is what a rule of a policy found on one side of a request; never text.
@@ -86,6 +93,15 @@ func (r *ring) add(e *Entry) {
 	}
 	r.entries[r.next] = *e
 	r.next = (r.next + 1) % pastEntries
+}
+
+// newest appends the entries that were added last, the newest first.
+func (r *ring) newest(dst []Entry, most int) []Entry {
+	n := len(r.entries)
+	for i := range min(n, most) {
+		dst = append(dst, r.entries[(r.next+2*n-1-i)%n])
+	}
+	return dst
 }
 
 // NewJournal returns an empty journal.
@@ -156,6 +172,26 @@ func (j *Journal) entries(match func(*Entry) bool) []Entry {
 	slices.SortFunc(live, late)
 	slices.SortFunc(past, late)
 	return append(live, past...)
+}
+
+// latest returns the requests that run, the oldest first, and the last ones that ended or were refused, the newest first.
+func (j *Journal) latest(mostRunning, mostEnded int) (running int, live, past []Entry) {
+	j.mu.Lock()
+	oldest := make([]*Entry, 0, len(j.live))
+	for _, e := range j.live {
+		oldest = append(oldest, e)
+	}
+	running = len(oldest)
+	slices.SortFunc(oldest, func(a, b *Entry) int { return cmp.Or(a.Arrived.Compare(b.Arrived), strings.Compare(a.ID, b.ID)) })
+	for _, e := range oldest[:min(running, mostRunning)] {
+		live = append(live, *e)
+	}
+	for _, r := range []*ring{&j.ended, &j.refused} {
+		past = r.newest(past, mostEnded)
+	}
+	j.mu.Unlock()
+	slices.SortStableFunc(past, func(a, b Entry) int { return b.Finished.Compare(a.Finished) })
+	return running, live, past[:min(len(past), mostEnded)]
 }
 
 // named reports whether a client or an operator may mean the request by id: by the

@@ -43,7 +43,34 @@ type ModelState struct {
 	Bytes    int64      `json:"bytes"`
 	LastUse  *time.Time `json:"last_use,omitempty"`
 	Error    string     `json:"error,omitempty"` // why it could not be loaded
+
+	Forecast *Forecast `json:"forecast,omitempty"` // what it takes, as weir doctor says before a load; nil: not known
 }
+
+// Forecast is what a version takes in memory and gives for it, by its file and the settings.
+type Forecast struct {
+	Architecture  string `json:"architecture"`
+	Params        uint64 `json:"parameters"`
+	WeightBytes   int64  `json:"weight_bytes"` // with what inputs take
+	KVBytes       int64  `json:"kv_cache_bytes"`
+	KVType        string `json:"kv_cache_dtype,omitempty"`
+	MaxModelLen   int    `json:"max_model_len"`
+	ContextLength int    `json:"context_length"`
+	Full          int    `json:"sequences_of_full_length"` // that the KV cache holds at once
+	Common        int    `json:"sequences_of_2048_tokens"`
+	Fits          string `json:"fits"`                   // yes, after_unloading, no, unknown
+	BudgetBytes   int64  `json:"memory_budget_bytes"`    // for all models; 0: no limit is known
+	TakenBytes    int64  `json:"memory_taken_bytes"`     // by other versions
+	Embeds        bool   `json:"text_encoder,omitempty"` // it has no KV cache
+}
+
+// Whether a version fits into the memory for models.
+const (
+	FitsNow     = "yes"
+	FitsLater   = "after_unloading" // others
+	FitsNever   = "no"
+	FitsUnknown = "unknown"
+)
 
 // The changes of models.
 const (

@@ -19,7 +19,15 @@ type State struct {
 	ID string
 	inference.State
 	Queue, Prefill, Decode time.Duration // so far
+
+	Model, Version string
+	Life           Life          // what it has done; nil: that is not told
+	Wait           time.Duration // until something of it is computed, as far as that can be told
+	Known          bool          // Wait can be told
 }
+
+// Life says what a request has done in its engine.
+type Life interface{ Lived() inference.Lived }
 
 // StatesFunc asks the engines for the state of every live request. It waits for
 // the end of a step, or until ctx ends.
@@ -77,6 +85,8 @@ type engineView struct {
 	Output      int     `json:"output_tokens"`
 	KVBlocks    int     `json:"kv_blocks"`
 	Preemptions int     `json:"preemptions,omitempty"`
+	Gave        string  `json:"gave_way_to,omitempty"` // for what it is paused or preempted
+	Wait        float64 `json:"expected_wait_seconds,omitempty"`
 	Queue       float64 `json:"queue_seconds"`
 	Prefill     float64 `json:"prefill_seconds"`
 	Decode      float64 `json:"decode_seconds"`
@@ -94,7 +104,7 @@ func (c Config) requests(w http.ResponseWriter, r *http.Request) {
 	found := c.Journal.entries(func(e *Entry) bool {
 		return is(q, "tenant", e.Tenant) && is(q, "model", e.Model) && is(q, "state", e.state())
 	})
-	views, err := c.views(r.Context(), found[:min(limit, len(found))])
+	views, _, err := c.views(r.Context(), found[:min(limit, len(found))])
 	answer := map[string]any{"requests": views, "matching": len(found)}
 	if err != nil {
 		answer["engine_error"] = err.Error()
@@ -104,26 +114,26 @@ func (c Config) requests(w http.ResponseWriter, r *http.Request) {
 
 // request answers GET /admin/requests/ID.
 func (c Config) request(w http.ResponseWriter, r *http.Request) {
-	if _, view, ok := c.one(w, r); ok {
+	if _, view, _, ok := c.one(w, r); ok {
 		write(w, http.StatusOK, view)
 	}
 }
 
 // one finds the request that the path names; where there is none, or what it does cannot be asked, one has answered.
-func (c Config) one(w http.ResponseWriter, r *http.Request) (*Entry, requestView, bool) {
+func (c Config) one(w http.ResponseWriter, r *http.Request) (*Entry, requestView, []State, bool) {
 	id := r.PathValue("id")
 	found := c.Journal.entries(func(e *Entry) bool { return e.named(id) })
 	if len(found) == 0 {
 		write(w, http.StatusNotFound, map[string]string{"error": fmt.Sprintf(
 			"no request %.128q runs, nor is it among the last %d that ended; GET /admin/requests lists them", id, pastEntries)})
-		return nil, requestView{}, false
+		return nil, requestView{}, nil, false
 	}
-	views, err := c.views(r.Context(), found[:1])
+	views, states, err := c.views(r.Context(), found[:1])
 	if err != nil && found[0].Status == 0 {
 		write(w, http.StatusServiceUnavailable, map[string]any{"error": err.Error(), "request": views[0]})
-		return nil, requestView{}, false
+		return nil, requestView{}, nil, false
 	}
-	return &found[0], views[0], true
+	return &found[0], views[0], states, true
 }
 
 func limitOf(q url.Values) (int, error) {
@@ -152,18 +162,18 @@ func (e *Entry) state() string {
 
 // views joins entries with what their engine says of them, if any runs. The error is
 // the engine's; the views lack only its part then.
-func (c Config) views(ctx context.Context, entries []Entry) ([]requestView, error) {
+func (c Config) views(ctx context.Context, entries []Entry) ([]requestView, []State, error) {
 	runs := slices.ContainsFunc(entries, func(e Entry) bool { return e.Status == 0 })
 	if !runs || c.States == nil {
-		return joined(entries, nil), nil
+		return joined(entries, nil), nil, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	states, err := c.States(ctx)
 	if err != nil {
-		return joined(entries, nil), fmt.Errorf("ask the engine: %w", err)
+		return joined(entries, nil), nil, fmt.Errorf("ask the engine: %w", err)
 	}
-	return joined(entries, states), nil
+	return joined(entries, states), states, nil
 }
 
 // joined are entries with what engines say of them.
@@ -172,15 +182,24 @@ func joined(entries []Entry, states []State) []requestView {
 	views := make([]requestView, len(entries))
 	for i := range entries {
 		v := entries[i].view(time.Now())
-		first, _ := slices.BinarySearchFunc(states, v.ID, func(s State, id string) int { return strings.Compare(s.ID, id) })
-		for k := first; k < len(states) && strings.HasPrefix(states[k].ID, v.ID); k++ {
-			if id := states[k].ID; id == v.ID || id[len(v.ID)] == '-' {
-				v.Engine = append(v.Engine, states[k].view())
-			}
+		own := statesOf(states, v.ID)
+		for k := range own {
+			v.Engine = append(v.Engine, own[k].view())
 		}
 		views[i] = v
 	}
 	return views
+}
+
+// statesOf are those of one request, of states that are sorted by id.
+func statesOf(states []State, id string) (own []State) {
+	first, _ := slices.BinarySearchFunc(states, id, func(s State, id string) int { return strings.Compare(s.ID, id) })
+	for k := first; k < len(states) && strings.HasPrefix(states[k].ID, id); k++ {
+		if len(states[k].ID) == len(id) || states[k].ID[len(id)] == '-' {
+			own = append(own, states[k])
+		}
+	}
+	return own
 }
 
 func (e *Entry) view(now time.Time) requestView {
@@ -200,11 +219,19 @@ func (e *Entry) view(now time.Time) requestView {
 	return v
 }
 
+// expected is how long a waiting request will wait yet, in seconds; 0: it waits no more, or that cannot be told.
+func (s *State) expected() float64 {
+	if s.Phase != inference.PhaseWaiting || !s.Known {
+		return 0
+	}
+	return s.Wait.Seconds()
+}
+
 func (s *State) view() engineView {
 	return engineView{
 		ID: s.ID, Phase: s.Phase.String(), WaitsFor: s.Cause.String(), Class: s.Class.String(), Ahead: s.Ahead, Overtaken: s.Overtaken,
 		Debt: s.Debt.Seconds(), Choices: s.Choices, Prompt: s.PromptTokens, Prefilled: s.PrefillTokens, Cached: s.CachedTokens,
 		Output: s.OutputTokens, KVBlocks: s.KVBlocks, Preemptions: s.Preemptions,
-		Queue: s.Queue.Seconds(), Prefill: s.Prefill.Seconds(), Decode: s.Decode.Seconds(),
+		Gave: s.Gave.String(), Wait: s.expected(), Queue: s.Queue.Seconds(), Prefill: s.Prefill.Seconds(), Decode: s.Decode.Seconds(),
 	}
 }

@@ -83,6 +83,8 @@ type RequestStart struct {
 	MaxTokens    int // per choice
 	Retries      int // x-stainless-retry-count: how often the client tried before
 	Arrived      time.Time
+	LoadBegan    time.Time // it waited from then on for its model to be in memory; the zero time: it did not
+	Loaded       time.Time // until then
 	Parsed       time.Time // the request was understood, and its prompt not tokenised yet
 	Submitted    time.Time // its prompt was tokenised, or it is sent on
 	Relayed      bool      // to an upstream, which tokenises
@@ -104,6 +106,7 @@ type RequestFinish struct {
 	Estimated    bool                     // an upstream has not told its tokens: they were counted here, or guessed
 	FromCache    bool                     // of the responses: nothing was computed
 	Admitted     time.Time                // by the engine: the first of the prompts
+	Lives        []inference.Lived        // what the engine has done with the first prompts, and why; nil: no engine of this process has seen it
 	Compute      time.Duration            // of the engine; 0 for an upstream's answer
 	Cost         quota.Money              // at the model's prices
 	FirstToken   time.Time

@@ -167,6 +167,7 @@ func (c *generating) complete(j *job.Job, t priority.Terms) {
 	}
 	j.Arrived, j.Created, j.Trace, j.Retries = c.arrived, c.arrived.Unix(), c.trace, c.retries()
 	j.Arm, j.Copied, j.Moderated = c.lease.chosen, c.lease.copied(), c.moderator.report
+	j.LoadBegan, j.Loaded = c.lease.loadBegan, c.lease.loaded
 	j.Terms, j.KeepsTexts = t, c.caller.Tenant.LogPrompts || j.Arm.Name != ""
 	j.Params.IncludeProgress = j.Params.IncludeProgress || string(c.ctx.Request.Header.Peek("X-Weir-Progress")) == "1"
 	c.lowered.job(j)

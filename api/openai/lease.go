@@ -32,6 +32,8 @@ type lease struct {
 	again  bool // a request that generates or pools, which another version may be asked
 	failed bool // the candidate of a rollout has failed the request
 	stable bool // so that the stable version answers
+
+	loadBegan, loaded time.Time // when the call waited for the version to be in memory; zero: it did not
 }
 
 // take gives the version that answers in the place of an entry of the table, and waits
@@ -78,6 +80,8 @@ func (l *lease) take(m *models.Model, o *job.Body, t *priority.Terms, endpoint s
 func (l *lease) awaitVersion(m *models.Model, o *job.Body, t *priority.Terms) (fault *api.Error) {
 	had := l.permit != nil
 	l.releasePermit()
+	l.loadBegan = time.Now()
+	defer func() { l.loaded = time.Now() }()
 	var err error
 	if l.held.Model, err = l.await(l.held.Load, t); err != nil {
 		if fault = l.server.config.Hooks.Interrupted(m.ID, err); fault != nil {

@@ -162,6 +162,7 @@ func (e *Engine) offer(r *inference.Request) (*job, error) {
 		return nil, err
 	}
 	j.stream = inference.NewStream(r.MaxTokens+1, func(int) { e.cancel(ref) })
+	j.stream.Note(inference.Moment{At: e.now().UnixNano(), Phase: inference.PhaseWaiting, Cause: inference.CauseTurn})
 	e.jobs[ref] = j
 	return j, nil
 }

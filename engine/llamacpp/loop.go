@@ -66,6 +66,7 @@ func (e *Engine) take() (uint64, *job, admission.FlowID, time.Duration) {
 		e.queue.EndScan()
 		e.running = j
 		j.stream.SetAdmitted(now)
+		j.stream.Note(inference.Moment{At: now.UnixNano(), Phase: inference.PhaseCompute})
 		return ref, j, flow, 0
 	}
 	return 0, nil, 0, idleWait

@@ -1,11 +1,15 @@
 package llm
 
 import (
+	"cmp"
 	"context"
+	"slices"
+	"strings"
 	"time"
 
 	"weir/internal/inference"
 	"weir/scheduler"
+	"weir/scheduler/admission"
 )
 
 // RequestState is what one live request does at a moment, and how long it has spent
@@ -16,26 +20,60 @@ type RequestState struct {
 	Queue   time.Duration // submitted to admitted, or until now
 	Prefill time.Duration // admitted to first token, or until now
 	Decode  time.Duration // first token until now
+
+	Life  *inference.Stream // says what it has done
+	Wait  time.Duration     // until it is admitted, as far as that can be told
+	Known bool              // Wait can be told
 }
 
 // Requests returns the state of every live request, in no order. The step loop
 // answers between two steps. Errors are those of ResetPrefixCache.
 func (e *Engine) Requests(ctx context.Context) ([]RequestState, error) {
 	var states []RequestState
-	if err := e.ask(ctx, explaining, func() { states = requestStates(e.sched.Explain(nil), time.Now()) }); err != nil {
+	var waiters []waiter
+	if err := e.ask(ctx, explaining, func() { states, waiters = requestStates(e.sched.Explain(nil), time.Now()) }); err != nil {
 		return nil, err
 	}
+	e.expect(states, waiters)
 	return states, nil
 }
 
-func requestStates(all []scheduler.Explained, now time.Time) []RequestState {
-	states := make([]RequestState, 0, len(all))
+// waiter is a state of a request that waits.
+type waiter struct {
+	state int // its index
+	item  *admission.Item
+}
+
+// expect estimates how long requests will wait yet: behind those of their own tenants and classes that come before them.
+func (e *Engine) expect(states []RequestState, waiters []waiter) {
+	slices.SortFunc(waiters, func(a, b waiter) int {
+		return cmp.Or(cmp.Compare(a.item.Class, b.item.Class), strings.Compare(a.item.Tenant, b.item.Tenant), cmp.Compare(states[a.state].Ahead, states[b.state].Ahead))
+	})
+	now, own := time.Now().UnixNano(), uint64(0)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for i, w := range waiters {
+		if i > 0 && (waiters[i-1].item.Class != w.item.Class || waiters[i-1].item.Tenant != w.item.Tenant) {
+			own = 0
+		}
+		s := &states[w.state]
+		s.Wait, s.Known = e.precheck.WaitBehind(now, w.item, own)
+		own += w.item.Work
+	}
+}
+
+// requestStates are the states of live requests, and which of them wait.
+func requestStates(all []scheduler.Explained, now time.Time) (states []RequestState, waiters []waiter) {
+	states = make([]RequestState, 0, len(all))
 	for _, x := range all {
 		j, ok := x.User.(*job)
 		if !ok {
 			continue
 		}
-		s := RequestState{ID: j.req.ID, State: x.State}
+		if x.Phase == inference.PhaseWaiting {
+			waiters = append(waiters, waiter{len(states), &j.item})
+		}
+		s := RequestState{ID: j.req.ID, State: x.State, Life: j.stream}
 		switch {
 		case j.admitted.IsZero():
 			s.Queue = now.Sub(j.queued)
@@ -46,5 +84,5 @@ func requestStates(all []scheduler.Explained, now time.Time) []RequestState {
 		}
 		states = append(states, s)
 	}
-	return states
+	return states, waiters
 }

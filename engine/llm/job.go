@@ -51,8 +51,12 @@ type job struct {
 	last      time.Time // token sampled
 	preempted int       // times, over its sequences
 	spent     int64     // nanoseconds of compute time; the scheduler's, between steps the loop's to read
-	lost      bool      // an event did not fit the ring; nothing but finishes follows
-	err       error     // of the first choice that failed; the stream ends with it
+	noted     bool      // phase, cause and gave are what its stream was told last
+	phase     inference.Phase
+	cause     inference.Cause
+	gave      inference.Gave
+	lost      bool  // an event did not fit the ring; nothing but finishes follows
+	err       error // of the first choice that failed; the stream ends with it
 }
 
 // span is a run of positions of a prompt.

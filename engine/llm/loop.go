@@ -182,6 +182,7 @@ func (l *loop) submit(now time.Time, j *job) {
 		return
 	}
 	l.live[j], l.waiting[j] = struct{}{}, struct{}{}
+	lives{l.e}.submitted(j)
 	l.progress(j, 0)
 }
 
@@ -275,7 +276,7 @@ func (l *loop) step() (ran bool) {
 	l.faults.at(committing)
 	ends := e.sched.Commit(computed.UnixNano(), l.results)
 	l.faults.unproven = 0
-	l.report(start, planned) // before the choices end, so that a client which scrapes metrics after its answer sees it counted
+	l.report(start, planned, computed) // before the choices end, so that a client which scrapes metrics after its answer sees it counted
 	for _, end := range ends {
 		l.endChoices(end)
 	}
@@ -372,7 +373,7 @@ func (l *loop) dropLost() {
 
 // report publishes the step's statistics and the places of waiting requests. A
 // panic in report fails no request.
-func (l *loop) report(start, planned time.Time) {
+func (l *loop) report(start, planned, computed time.Time) {
 	defer func() {
 		if v := recover(); v != nil {
 			_ = l.faults.panicked(v)
@@ -386,6 +387,7 @@ func (l *loop) report(start, planned time.Time) {
 		l.e.leaveWaiting(j, true)
 		j.stream.SetCompute(time.Duration(j.spent) + j.beside)
 	}
+	lives{l.e}.stepped(&l.plan, l.waiting, planned, computed)
 	if len(l.plan.Admitted) > 0 {
 		for j := range l.waiting {
 			l.progress(j, 0)

@@ -92,7 +92,8 @@ func TestRequestsAreExplained(t *testing.T) {
 	s.submit(t, next)
 	s.turn()
 	byID := map[string]RequestState{}
-	for _, x := range requestStates(s.sched.Explain(nil), time.Now()) {
+	states, _ := requestStates(s.sched.Explain(nil), time.Now())
+	for _, x := range states {
 		byID[x.ID] = x
 	}
 	if len(byID) != 2 {

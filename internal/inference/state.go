@@ -15,11 +15,12 @@ type State struct {
 
 	Choices       int // that have not ended
 	PromptTokens  int
-	PrefillTokens int // whose KV exists or existed, cached ones included
-	CachedTokens  int // of these, taken from the prefix cache
-	OutputTokens  int // of the choices that run
-	KVBlocks      int // that only this request holds
-	Preemptions   int // of its sequences
+	PrefillTokens int  // whose KV exists or existed, cached ones included
+	CachedTokens  int  // of these, taken from the prefix cache
+	OutputTokens  int  // of the choices that run
+	KVBlocks      int  // that only this request holds
+	Preemptions   int  // of its sequences
+	Gave          Gave // for what it is paused or preempted
 }
 
 // Phase is a stage in the life of a request.

@@ -24,6 +24,7 @@ type Stream struct {
 	ends   int // of these, finishes
 	closed bool
 	err    error
+	life   Life
 
 	position   atomic.Int64
 	prefill    atomic.Int64
@@ -171,4 +172,20 @@ func (s *Stream) Admitted() time.Time {
 		return time.Time{}
 	}
 	return time.Unix(0, n)
+}
+
+// Note is the producer's: what the request does from now on.
+func (s *Stream) Note(m Moment) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.life.Note(m)
+	}
+}
+
+// Lived is what the request has done so far.
+func (s *Stream) Lived() Lived {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.life.Lived()
 }

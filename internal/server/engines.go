@@ -101,11 +101,17 @@ func (e *engines) empty(ctx context.Context) (freedBlocks int, err error) {
 func (e *engines) states(ctx context.Context) ([]admin.State, error) {
 	var states []admin.State
 	var errs []error
-	for _, engine := range e.languages.engines() {
-		requests, err := engine.Requests(ctx)
+	for _, m := range e.languages.residents() {
+		if m.Engine == nil {
+			continue
+		}
+		requests, err := m.Engine.Requests(ctx)
 		errs = append(errs, err)
-		for _, r := range requests {
-			states = append(states, admin.State{ID: r.ID, State: r.State, Queue: r.Queue, Prefill: r.Prefill, Decode: r.Decode})
+		for i := range requests {
+			r := &requests[i]
+			states = append(states, admin.State{
+				ID: r.ID, State: r.State, Queue: r.Queue, Prefill: r.Prefill, Decode: r.Decode, Model: m.Name, Version: m.entry.Version, Life: r.Life, Wait: r.Wait, Known: r.Known,
+			})
 		}
 	}
 	return states, errors.Join(errs...)

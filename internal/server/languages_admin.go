@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"go.uber.org/zap"
 
@@ -18,6 +19,12 @@ import (
 func (l *languages) List() []admin.ModelState {
 	states := l.versions.List()
 	list := make([]admin.ModelState, len(states))
+	var taken int64
+	for _, st := range states {
+		if st.State == versions.Loaded || st.State == versions.Loading || st.State == versions.Leaving {
+			taken += st.Bytes
+		}
+	}
 	for i, st := range states {
 		list[i] = admin.ModelState{
 			Name: st.Name, Version: st.Label, Digest: st.Digest, State: st.State, Answers: st.Answers, Last: st.Last, Pinned: st.Pinned,
@@ -26,8 +33,49 @@ func (l *languages) List() []admin.ModelState {
 		if !st.Used.IsZero() {
 			list[i].LastUse = &st.Used
 		}
+		others := taken
+		if st.State == versions.Loaded || st.State == versions.Loading || st.State == versions.Leaving {
+			others -= st.Bytes
+		}
+		list[i].Forecast = l.forecastOf(st.Name, st.Label, others)
 	}
 	return list
+}
+
+// commonTokens is a sequence as many are.
+const commonTokens = 2048
+
+// forecastOf is what a version takes, beside what others have taken; nil where its file was not read.
+func (l *languages) forecastOf(name, label string, others int64) *admin.Forecast {
+	n := (*l.table.Load())[name]
+	if n == nil {
+		return nil
+	}
+	at := slices.IndexFunc(n.planned, func(p *planned) bool { return p.label == label })
+	if at < 0 {
+		return nil
+	}
+	p := n.planned[at]
+	i := &p.info
+	f := &admin.Forecast{
+		Architecture: i.Architecture, Params: i.Params, WeightBytes: i.WeightBytes + i.InputBytes, KVBytes: i.KVBytes, KVType: i.KVType,
+		MaxModelLen: i.MaxModelLen, ContextLength: i.ContextLength, BudgetBytes: l.budget, TakenBytes: others, Embeds: i.Embeds, Fits: admin.FitsUnknown,
+	}
+	if i.Embeds {
+		f.KVBytes, f.KVType = 0, ""
+	} else if i.BlockTokens > 0 {
+		f.Full, f.Common = i.Sequences(i.MaxModelLen), i.Sequences(min(commonTokens, i.MaxModelLen))
+	}
+	switch {
+	case l.budget == 0:
+	case others+p.bytes() <= l.budget:
+		f.Fits = admin.FitsNow
+	case p.bytes() <= l.budget:
+		f.Fits = admin.FitsLater
+	default:
+		f.Fits = admin.FitsNever
+	}
+	return f
 }
 
 // modelActions are the audit log's names of changes.

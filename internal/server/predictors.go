@@ -384,7 +384,7 @@ func (p *predictors) states() []admin.State {
 	requests := p.lane.Requests()
 	states := make([]admin.State, len(requests))
 	for i, r := range requests {
-		states[i] = admin.State{ID: r.ID, State: r.State, Queue: r.Queue, Decode: r.Compute}
+		states[i] = admin.State{ID: r.ID, State: r.State, Queue: r.Queue, Decode: r.Compute, Model: r.Model, Version: r.Version}
 	}
 	return states
 }

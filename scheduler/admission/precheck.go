@@ -157,6 +157,11 @@ func (d *Precheck) Wait(now int64, it *Item) (time.Duration, bool) {
 	return d.wait(now, it, own)
 }
 
+// WaitBehind is Wait of a request that waits already, with so much work of its own tenant and class before it.
+func (d *Precheck) WaitBehind(now int64, it *Item, own uint64) (time.Duration, bool) {
+	return d.wait(now, it, own)
+}
+
 // wait is how long a request will wait whose tenant has so much work before it.
 func (d *Precheck) wait(now int64, it *Item, own uint64) (time.Duration, bool) {
 	d.throughput.advance(now, d.waiting.Requests > 0)

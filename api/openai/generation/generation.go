@@ -371,6 +371,9 @@ func (g *Generation) End() {
 	}
 	g.Result.Moderated = g.Job.Moderated
 	g.Result.Admitted = g.admitted()
+	for _, st := range g.streams[:min(len(g.streams), mostLives)] {
+		g.Result.Lives = append(g.Result.Lives, st.Lived())
+	}
 	for _, c := range g.choices {
 		g.Result.Unreadable += c.Unreadable()
 		reason := c.Finish
@@ -418,6 +421,9 @@ func (g *Generation) CachedTokens() int {
 	}
 	return n
 }
+
+// mostLives bounds the prompts of a request of which is told what the engine did with them.
+const mostLives = 8
 
 // admitted is when the first of the prompts became running.
 func (g *Generation) admitted() (first time.Time) {

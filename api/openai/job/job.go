@@ -53,6 +53,8 @@ type Job struct {
 	Retries        int
 	Created        int64 // Unix seconds
 	Arrived        time.Time
+	LoadBegan      time.Time // it waited for its model to be in memory; the zero time: it did not
+	Loaded         time.Time
 	Parsed         time.Time // before the prompt was tokenised
 	Trace          edge.Trace
 	Moderated      *moderation.Report                          // what the model's policy finds; nil: there is none
@@ -146,7 +148,7 @@ func (j *Job) RequestStart() edge.RequestStart {
 		ID: j.ID, Endpoint: j.Route, Model: j.Model.ID, Version: j.Model.Version, Arm: j.Arm,
 		Tenant: j.Tenant.Name, Key: j.Key, Class: j.Terms.Class, Stream: j.Params.Stream,
 		Prompts: len(j.Prompts), PromptTokens: j.PromptTokens(), N: j.Params.N, MaxTokens: j.MaxTokens,
-		Prefix: j.KV.DoRemoteDecode, Retries: j.Retries, Arrived: j.Arrived, Parsed: j.Parsed, Submitted: time.Now(), Trace: j.Trace,
+		Prefix: j.KV.DoRemoteDecode, Retries: j.Retries, Arrived: j.Arrived, LoadBegan: j.LoadBegan, Loaded: j.Loaded, Parsed: j.Parsed, Submitted: time.Now(), Trace: j.Trace,
 	}
 }
 

@@ -39,6 +39,7 @@ func startEntry(r *edge.RequestStart) admin.Entry {
 	return admin.Entry{
 		ID: r.ID, Route: r.Endpoint, Model: r.Model, Version: r.Version, Arm: r.Arm.Name, Tenant: r.Tenant, Stream: r.Stream, Prompts: r.Prompts, Choices: r.Prompts * r.N,
 		Retries: r.Retries, Prompt: r.PromptTokens, Arrived: r.Arrived,
+		LoadBegan: r.LoadBegan, Loaded: r.Loaded, Parsed: r.Parsed, Submitted: r.Submitted,
 	}
 }
 
@@ -47,7 +48,7 @@ func finishEntry(f *edge.RequestFinish) admin.Entry {
 	e.Cached, e.Output, e.First, e.Finished = f.CachedTokens, f.OutputTokens, f.FirstToken, f.Finished
 	e.Status, e.Code, e.Limit = f.Status, f.Code, f.Limit
 	e.Replica, e.Reason, e.Attempts = f.Replica, f.RouteReason, f.Attempts
-	e.Tried = f.Tried
+	e.Tried, e.Lived, e.Last = f.Tried, f.Lives, f.LastToken
 	e.Findings = findingViews(f.Moderated)
 	e.Refused = len(f.Reasons) == 0 && f.Status >= http.StatusBadRequest
 	return e
