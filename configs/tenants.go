@@ -194,6 +194,9 @@ func issuerFields(i *tenant.Issuer) []field {
 		{key: "tenants", binding: bindList(&i.Tenants, "the name of a tenant")},
 		{key: "scope_claim", binding: bindText(&i.ScopeClaim, "the name of a claim", anyText)},
 		{key: "algorithms", binding: algorithms},
+		{key: "client_id", binding: bindText(&i.ClientID, "what the issuer calls weir's pages", anyText)},
+		{key: "client_secret_file", binding: bindText(&i.ClientSecretFile, "a file", anyText)},
+		{key: "sign_in_scopes", binding: bindList(&i.SignInScopes, "a scope")},
 	}
 }
 
@@ -249,6 +252,9 @@ const sample = `
 #     tenants: [acme] # names that tenant_claim may have; needed where several issuers have a tenant_claim
 #     scope_claim: scope # has weir:inference, weir:admin, weir:metrics; default inference only
 #     algorithms: [RS256, ES256] # signatures that are taken
+#     client_id: weir-pages # people sign in to playground and console there (code flow with PKCE); default: they paste tokens
+#     client_secret_file: /etc/weir/client-secret # where the client is not a public one
+#     sign_in_scopes: [profile] # beside openid
 
 # Prices of models' tokens, per million: for tenants' budgets and the report of usage.
 # prices:

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/chromedp/cdproto/cdp"
@@ -106,4 +107,55 @@ func TestAReloadAmidAWriteLosesNothing(t *testing.T) {
 	p.do(chromedp.Reload())
 	p.wait(`document.querySelector(".turns")?.innerText.includes("Is this kept?")`)
 	p.wait(`document.querySelector(".conversations")?.innerText.includes("Is this kept?")`)
+}
+
+// A model of the catalog is pulled from the page: how far it is is shown, a fault is told, and once it is served the list has it.
+func TestPull(t *testing.T) {
+	t.Parallel()
+	next := make(chan struct{})
+	var served atomic.Bool
+	weir := serve(t)
+	p := open(t, front(t, weir, map[string]http.HandlerFunc{
+		"/playground/catalog": func(w http.ResponseWriter, _ *http.Request) {
+			answer(w, map[string]any{"memory_bytes": 1 << 33, "pulls": true, "models": []any{map[string]any{"name": "qwen3:0.6b", "title": "Qwen3 0.6B", "about": "Thinks.", "bytes": 523e6, "needs_bytes": 1e9, "fits": true, "command": "weir pull"}}})
+		},
+		"/v1/models": func(w http.ResponseWriter, _ *http.Request) {
+			list := []any{map[string]any{"id": "weir-default", "kind": "generate"}}
+			if served.Load() {
+				list = append(list, map[string]any{"id": "qwen3:0.6b", "kind": "generate"})
+			}
+			answer(w, map[string]any{"data": list})
+		},
+		"/api/pull": func(w http.ResponseWriter, r *http.Request) {
+			text, _ := io.ReadAll(r.Body)
+			for _, line := range []string{`{"status":"pulling manifest"}`, `{"status":"pulling weights","total":523000000,"completed":130750000}`, `{"error":"the hub hangs up"}`, `{"status":"pulling weights","total":523000000,"completed":523000000}`} {
+				if served.Load() && strings.Contains(line, "hub") {
+					continue
+				}
+				_, _ = io.WriteString(w, line+"\n")
+				w.(http.Flusher).Flush()
+				<-next
+			}
+			if served.Load() {
+				_, _ = io.WriteString(w, `{"status":"success"}`+"\n")
+			}
+			if string(text) != `{"model":"qwen3:0.6b"}` {
+				t.Errorf("it was asked for %s", text)
+			}
+		},
+	}), "/playground/#/start")
+	p.click("Pull Qwen3 0.6B")
+	p.sees("pulling manifest")
+	next <- struct{}{}
+	p.sees("125 MiB of 499 MiB, 25 %")
+	next <- struct{}{}
+	p.sees("the hub hangs up")
+	next <- struct{}{}
+	next <- struct{}{}
+	served.Store(true)
+	p.click("Try again")
+	for range 3 {
+		next <- struct{}{}
+	}
+	p.wait(`document.querySelector("table").innerText.includes("qwen3:0.6b")`)
 }

@@ -102,17 +102,7 @@ func TestMemoryStaysBounded(t *testing.T) {
 	if os.Getenv("WEIR_TEST_LONG") != "" {
 		lasts = 10 * time.Minute
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	var all sync.WaitGroup
-	for range 8 {
-		all.Go(func() {
-			for ctx.Err() == nil {
-				askAlone(ctx, weir)
-			}
-		})
-	}
-	defer all.Wait()
-	defer cancel()
+	streamMany(t, 8, weir)
 	p := openFor(t, lasts+2*time.Minute, weir, "/playground/")
 	var early float64
 	answers := 0

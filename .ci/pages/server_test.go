@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -21,7 +22,13 @@ var listening = regexp.MustCompile(`http://127\.0\.0\.1:\d+`)
 // serve starts weir with its own model and returns its address.
 func serve(t *testing.T, flags ...string) string {
 	t.Helper()
-	cmd := exec.Command(os.Getenv("WEIR_BINARY"), append([]string{"serve", "--port", "0", "--admin-address", "off"}, flags...)...)
+	return start(t, 1, append([]string{"--admin-address", "off"}, flags...)...)[0]
+}
+
+// start starts weir and returns the first addresses that it names, which are different.
+func start(t *testing.T, addresses int, flags ...string) (found []string) {
+	t.Helper()
+	cmd := exec.Command(os.Getenv("WEIR_BINARY"), append([]string{"serve", "--port", "0"}, flags...)...)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -36,13 +43,15 @@ func serve(t *testing.T, flags ...string) string {
 	})
 	lines := bufio.NewScanner(out)
 	for lines.Scan() {
-		if base := listening.FindString(lines.Text()); base != "" {
-			go func() { _, _ = io.Copy(io.Discard, out) }()
-			return base
+		if base := listening.FindString(lines.Text()); base != "" && !slices.Contains(found, base) {
+			if found = append(found, base); len(found) == addresses {
+				go func() { _, _ = io.Copy(io.Discard, out) }()
+				return found
+			}
 		}
 	}
 	t.Fatal("weir ended before it listened")
-	return ""
+	return nil
 }
 
 // front is a server that answers some paths itself and has weir answer the others, pages among them.

@@ -18,6 +18,7 @@ import (
 	"weir/api"
 	"weir/api/edge"
 	"weir/api/replay"
+	"weir/api/signin"
 	"weir/api/tenant"
 	"weir/api/usage"
 	"weir/api/web"
@@ -50,6 +51,7 @@ type Config struct {
 	Deployer    Deployer                        // what all servers on the store shall answer with; nil: there is no store
 	Claims      replay.Claims                   // idempotency keys of deployments; nil: none are kept
 	KeyTTL      time.Duration                   // for which they stand
+	SignIn      *signin.Service                 // where people sign in to the console; nil: nowhere
 	Outcomes    edge.OutcomeFunc                // POST /v1/outcomes, of any tenant; nil: 404
 	Access      api.Access                      // names to answer under, and pages that may call
 	Callers     *tenant.Authenticator           // says who calls; nil: no proof is asked for
@@ -156,6 +158,10 @@ func New(c Config) http.Handler {
 	}
 	if c.Reset != nil {
 		mux.HandleFunc("POST "+resetPath, c.reset)
+	}
+	if c.SignIn != nil {
+		mux.HandleFunc("GET "+web.Console.SignInPath(), func(w http.ResponseWriter, r *http.Request) { writeFresh(w, c.SignIn.Offer(r.Context())) })
+		mux.HandleFunc("POST "+web.Console.SignInPath(), signIn(c.SignIn))
 	}
 	mux.Handle("GET "+web.Console.Path(), web.Console)
 	mux.Handle("GET "+web.Console.Path()+"/", web.Console)

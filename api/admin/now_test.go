@@ -70,3 +70,45 @@ func TestEventsShowTheServer(t *testing.T) {
 		t.Errorf("the engine is %+v", n.Engines[0])
 	}
 }
+
+// A snapshot of a full server is bounded in bytes, whatever runs and waits.
+func TestSnapshotsAreSmall(t *testing.T) {
+	size := func(requests, tenants, engines int) int {
+		j := NewJournal()
+		var states []State
+		at := time.Now().Add(-time.Minute)
+		for i := range requests {
+			id, tenant := fmt.Sprintf("chatcmpl-%024d", i), fmt.Sprintf("tenant-%d", i%tenants)
+			j.Begin(&Entry{ID: id, Route: "/v1/chat/completions", Tenant: tenant, Model: "qwen2.5-coder", Version: "0123456789ab", Stream: true, Prompts: 1, Choices: 1, Prompt: 1000, Arrived: at})
+			s := State{ID: id, Model: "qwen2.5-coder", Version: "0123456789ab", State: inference.State{Tenant: tenant, PromptTokens: 1000, PrefillTokens: 1000, KVBlocks: 63, Debt: time.Second / 3}, Queue: time.Second / 3, Prefill: time.Second / 7, Decode: time.Second / 9}
+			if i > 16 {
+				s.Phase, s.Cause, s.Ahead = inference.PhaseWaiting, inference.CauseTurn, i
+			}
+			states = append(states, s)
+		}
+		for i := range 2 * pastEntries {
+			j.End(&Entry{ID: fmt.Sprintf("chatcmpl-%024d", i), Route: "/v1/chat/completions", Tenant: "tenant-1", Model: "qwen2.5-coder", Version: "0123456789ab", Arrived: at, First: at.Add(time.Second / 3), Finished: at.Add(time.Second / 7), Status: 200, Prompt: 1000, Output: 300})
+		}
+		steps := make([]StepNow, 512)
+		for i := range steps {
+			steps[i] = StepNow{At: at.UnixMilli(), Prefill: 511, Decode: 16, Seconds: 0.0123456789, Estimate: 0.0123456789}
+		}
+		c := Config{Journal: j, States: func(context.Context) ([]State, error) { return states, nil }, Engines: func() []EngineNow {
+			return append([]EngineNow(nil), make([]EngineNow, engines)...)
+		}}
+		n := nowOf(t.Context(), c)
+		for i := range n.Engines {
+			n.Engines[i].Steps = steps
+		}
+		text, err := json.Marshal(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(text)
+	}
+	some, most := size(50, 4, 1), size(5000, 1000, 1)
+	t.Logf("%d bytes with 50 requests, %d with 5,000", some, most)
+	if some > 90_000 || most > 250_000 {
+		t.Errorf("a snapshot has %d bytes with 50 requests and %d with 5,000", some, most)
+	}
+}

@@ -119,13 +119,15 @@ var predictOperations = map[string]Operation{
 }
 
 var serverOperations = map[string]Operation{
-	"GET /":                   {Group: groupServer, Summary: "That the server lives; browsers are led to the playground"},
-	"GET /health":             {Group: groupServer, Summary: "200 once requests are served"},
-	"GET /ready":              {Group: groupServer, Summary: "200 while new requests are taken", Query: []Query{{"deep", "Whether all models can answer", text("")}, {"model", "Whether this one can", text("")}}},
-	"GET /version":            {Group: groupServer, Summary: "The version of weir"},
-	"GET /metrics":            {Group: groupServer, Summary: "Metrics in Prometheus's form", Kind: "text/plain", Answer: text("")},
-	"GET /openapi.json":       {Group: groupServer, Summary: "This document"},
-	"GET /docs/{file}":        {Group: groupPages, Summary: "A page that shows this document, and its files", Kind: "text/html", Answer: text("")},
-	"GET /playground/catalog": {Group: groupPages, Summary: "Models to begin with, for the playground"},
-	"GET /playground/{file}":  {Group: groupPages, Summary: "The playground, and its files", Kind: "text/html", Answer: text("")},
+	"GET /":                    {Group: groupServer, Summary: "That the server lives; browsers are led to the playground"},
+	"GET /health":              {Group: groupServer, Summary: "200 once requests are served"},
+	"GET /ready":               {Group: groupServer, Summary: "200 while new requests are taken", Query: []Query{{"deep", "Whether all models can answer", text("")}, {"model", "Whether this one can", text("")}}},
+	"GET /version":             {Group: groupServer, Summary: "The version of weir"},
+	"GET /metrics":             {Group: groupServer, Summary: "Metrics in Prometheus's form", Kind: "text/plain", Answer: text("")},
+	"GET /openapi.json":        {Group: groupServer, Summary: "This document"},
+	"GET /docs/{file}":         {Group: groupPages, Summary: "A page that shows this document, and its files", Kind: "text/html", Answer: text("")},
+	"GET /playground/catalog":  {Group: groupPages, Summary: "Models to begin with, for the playground"},
+	"GET /playground/sign-in":  {Group: groupPages, Summary: "Where people sign in to the playground"},
+	"POST /playground/sign-in": {Group: groupPages, Summary: "A code of a sign-in changed for a token", Body: object("", need("issuer", text("Its name in the configuration")), need("code", text("")), need("code_verifier", text("")), need("redirect_uri", text("")))},
+	"GET /playground/{file}":   {Group: groupPages, Summary: "The playground, and its files", Kind: "text/html", Answer: text("")},
 }

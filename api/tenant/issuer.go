@@ -26,6 +26,11 @@ type Issuer struct {
 	// and every token where ScopeClaim is "", has the scope of inference.
 	ScopeClaim string
 	Algorithms []string // signatures that are taken, of Algorithms
+
+	// ClientID is what the issuer calls weir's pages; with it people sign in there, by OpenID Connect's code flow with PKCE. "": they paste tokens.
+	ClientID         string
+	ClientSecretFile string   // has the client's secret; "": it is a public client
+	SignInScopes     []string // scopes that people's sign-ins ask for beside openid
 }
 
 // Algorithms are the signatures that a token may have: with public keys only, so that
@@ -51,6 +56,9 @@ func (i *Issuer) Validate() error {
 	}
 	if len(i.Algorithms) == 0 {
 		errs = append(errs, fmt.Errorf("algorithms is empty; it takes some of %s", strings.Join(Algorithms, ", ")))
+	}
+	if i.ClientID == "" && (i.ClientSecretFile != "" || len(i.SignInScopes) > 0) {
+		errs = append(errs, errors.New("client_secret_file and sign_in_scopes are for people who sign in, and there is no client_id"))
 	}
 	for _, name := range i.Tenants {
 		if !IsName(name) {

@@ -9,6 +9,7 @@ import (
 
 	"weir/api"
 	"weir/api/edge"
+	"weir/api/signin"
 	"weir/api/tenant"
 )
 
@@ -16,6 +17,7 @@ import (
 type Config struct {
 	Home    edge.Protocol  // answers / to clients that are no browsers
 	Catalog func() Catalog // what the machine could serve, for callers; nil: nothing is told of it
+	SignIn  *signin.Service
 	Hooks   edge.Hooks
 }
 
@@ -23,6 +25,7 @@ type Config struct {
 type Catalog struct {
 	MemoryBytes int64     `json:"memory_bytes"` // that models may take; 0: it is not known
 	Context     int64     `json:"context"`      // tokens that needs_bytes are for
+	Pulls       bool      `json:"pulls"`        // POST /api/pull brings them in, for callers with the scope admin
 	Models      []Offered `json:"models"`
 }
 
@@ -46,6 +49,7 @@ type Server struct {
 	home     *route
 	page     *route
 	catalog  *route
+	signIn   *route
 }
 
 var _ edge.Protocol = (*Server)(nil)
@@ -57,8 +61,14 @@ func New(c Config) *Server {
 	s.home = &route{server: s, Route: edge.Route{Pattern: "/", Methods: methods, Open: true}}
 	s.page = &route{server: s, Route: edge.Route{Pattern: Playground.Path() + "/{file}", Methods: methods, Open: true}}
 	s.catalog = &route{server: s, Route: edge.Route{Pattern: catalogPath, Methods: methods, Scope: tenant.ScopeInference}}
+	s.signIn = &route{server: s, Route: edge.Route{Pattern: signInPath, Methods: []string{http.MethodGet, http.MethodPost}, Open: true}}
 	return s
 }
+
+// SignInPath is where a page asks where people sign in, and has a code changed for a token.
+func (p *Page) SignInPath() string { return p.Path() + "/sign-in" }
+
+var signInPath = Playground.SignInPath()
 
 var catalogPath = Playground.Path() + "/catalog"
 
@@ -74,6 +84,8 @@ func (s *Server) Find(path string) (edge.Endpoint, edge.Params) {
 		return s.home, edge.Params{}
 	case path == catalogPath && s.config.Catalog != nil:
 		return s.catalog, edge.Params{}
+	case path == signInPath && s.config.SignIn != nil:
+		return s.signIn, edge.Params{}
 	case Playground.Has(path):
 		return s.page, edge.Params{}
 	}
@@ -85,6 +97,9 @@ func (s *Server) Routes() []*edge.Route {
 	list := []*edge.Route{&s.page.Route}
 	if s.config.Catalog != nil {
 		list = append(list, &s.catalog.Route)
+	}
+	if s.config.SignIn != nil {
+		list = append(list, &s.signIn.Route)
 	}
 	return list
 }
@@ -133,6 +148,9 @@ func (c *call) Serve() *api.Error {
 		api.WriteJSON(ctx, http.StatusOK, c.route.server.config.Catalog())
 		return nil
 	}
+	if c.route == c.route.server.signIn {
+		return c.signIn()
+	}
 	answer := redirect(Playground.name + "/")
 	if c.route == c.route.server.home {
 		ctx.Response.Header.Set("Vary", "Accept")
@@ -146,6 +164,26 @@ func (c *call) Serve() *api.Error {
 	}
 	ctx.SetStatusCode(answer.Status)
 	ctx.Response.SetBodyRaw(answer.Body)
+	return nil
+}
+
+// signIn says where people sign in, or changes a code for a token.
+func (c *call) signIn() *api.Error {
+	ctx, service := c.exchange.Ctx, c.route.server.config.SignIn
+	ctx.Response.Header.Set("Cache-Control", "no-store")
+	if ctx.IsGet() || ctx.IsHead() {
+		api.WriteJSON(ctx, http.StatusOK, service.Offer(context.Background()))
+		return nil
+	}
+	order, fault := signin.ReadOrder(ctx.PostBody())
+	if fault != nil {
+		return fault
+	}
+	token, fault := service.Exchange(context.Background(), order)
+	if fault != nil {
+		return fault
+	}
+	api.WriteJSON(ctx, http.StatusOK, token)
 	return nil
 }
 

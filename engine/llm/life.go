@@ -8,7 +8,7 @@ import (
 )
 
 // mostWaitersNoted bounds the waiting requests whose causes are asked for after a step; others have their turn after the next ones.
-const mostWaitersNoted = 64
+const mostWaitersNoted = 16
 
 // lives note what the requests of an engine do, and why, for those who ask later.
 type lives struct{ e *Engine }

@@ -76,6 +76,7 @@ var table = []folder{
 	{path: "api/usage"},
 	{path: "api/admin/feed"},
 	{path: "api/web", own: []string{"api"}, third: []string{compress}},
+	{path: "api/signin", own: []string{"api", "api/tenant"}, third: []string{oidc, oauth2}},
 	{path: "api/moderation", own: []string{"internal/jsonfault", "internal/pii"}},
 	{path: "api/conversation"},
 	{path: "api/replay", third: []string{compress, lru}},
@@ -195,6 +196,7 @@ const (
 	pgx             = "github.com/jackc/pgx/v5"
 	redis           = "github.com/gomodule/redigo"
 	oidc            = "github.com/coreos/go-oidc/v3"
+	oauth2          = "golang.org/x/oauth2"
 	grpc            = "google.golang.org/grpc"
 	jose            = "github.com/go-jose/go-jose/v4"
 	tiktoken        = "github.com/pkoukk/tiktoken-go"

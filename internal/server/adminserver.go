@@ -28,7 +28,7 @@ func (s *Server) openAdmin(files files, edge openai.Config) {
 		Metrics: s.metrics.Handler(), Ready: s.ready, Readiness: s.edge.Readiness, Version: s.build.Version, Access: access, Callers: s.callers.authenticator, Exposed: c.ExposesAdmin(),
 		Denied: func(reason, remote string) { s.watchers.Tenants.Denied("admin", reason, remote) },
 		Debug:  map[string]func() any{"engine": s.engines.debug}, Reset: s.engines.reset,
-		Journal: s.watchers.Journal, Engines: s.engines.now, Audit: s.audit.page(), States: s.states, Reload: s.reloader.reload, Usage: s.quotas.ledger, Tenants: newTenantControl(s, edge.Meter), Forget: data.forget, Models: s.languages, Rollouts: s.rollouts, Outcomes: s.rollouts.Tell,
+		Journal: s.watchers.Journal, Engines: s.engines.now, Audit: s.audit.page(), States: s.states, Reload: s.reloader.reload, Usage: s.quotas.ledger, Tenants: newTenantControl(s, edge.Meter), Forget: data.forget, Models: s.languages, Rollouts: s.rollouts, Outcomes: s.rollouts.Tell, SignIn: s.callers.signIn,
 		Deployer: s.deployments.deployer(), Claims: claimsOf(s.store), KeyTTL: c.API.Idempotency.TTL,
 		Fleets: s.fleets.views, BlockEvents: s.engines.blockEvents, Blocks: s.engines.transfers.handler(s.languages, s.callers.authenticator.Peers(), s.watchers.Tenants.Denied), Batches: func(ctx context.Context) (any, error) { return s.batches.Unfinished(ctx) },
 		Drift: drift.Handler(func() []drift.Report { return s.predictors.enriched.reports() }),

@@ -4,9 +4,11 @@ import (
 	"context"
 	"reflect"
 	"sync"
+	"time"
 
 	"go.uber.org/zap"
 
+	"weir/api/signin"
 	"weir/api/tenant"
 	"weir/configs"
 	"weir/internal/server/keychain"
@@ -18,6 +20,7 @@ import (
 // callers says who calls, and keeps what that needs up to date.
 type callers struct {
 	authenticator *tenant.Authenticator
+	signIn        *signin.Service  // of people, to the pages
 	issuers       []tenant.Issuer  // that tokens are taken of
 	tokens        *tenant.Tokens   // nil: none
 	blocks        *transfer.Client // fetches KV blocks from peers; nil: there are none
@@ -57,7 +60,21 @@ type storedTenants interface {
 func newCallers(config configs.Config, keys tenant.Keys, records storedTenants, log *zap.Logger) (*callers, error) {
 	c := &callers{keys: keys, records: records, log: log, leave: func() {}}
 	c.begin, c.end = background()
+	c.signIn = signin.New(signin.Config{Issuers: c.inForce, Check: c.check})
 	return c, c.open(config)
+}
+
+// inForce are the issuers that tokens are taken of now.
+func (c *callers) inForce() []tenant.Issuer {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.issuers
+}
+
+// check says whether a token stands for a caller.
+func (c *callers) check(token string) error {
+	_, err := c.authenticator.Identify(tenant.Proof{Secret: token}, time.Now())
+	return err
 }
 
 func (c *callers) open(config configs.Config) error {

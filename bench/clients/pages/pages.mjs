@@ -3,10 +3,12 @@ import fs from "node:fs";
 import path from "node:path";
 import { createRequire } from "node:module";
 import { chromium } from "playwright-core";
+import { fixtures, views as ofConsole } from "./console.mjs";
 
 const [, , api, admin] = process.argv;
 const { KEY, CHROMIUM, PICTURES } = process.env;
 const axeSource = fs.readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const layout = fs.readFileSync(new URL("layout.js", import.meta.url), "utf8"); // .ci/pages has it
 const rules = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"];
 const looks = {
   light: { colorScheme: "light", viewport: { width: 1280, height: 800 } },
@@ -27,9 +29,10 @@ async function violations(page) {
 
 async function look(page, name) {
   seen++;
-  await page.waitForTimeout(250); // fonts and plots
+  await page.evaluate(() => new Promise((done) => document.fonts.ready.then(() => requestAnimationFrame(() => requestAnimationFrame(done))))); // plots know their width
   for (const v of await violations(page)) fault(`${name}: ${v}`);
-  if (await page.evaluate(() => document.documentElement.scrollWidth > innerWidth + 1)) fault(`${name}: the page is wider than its window`);
+  const lies = await page.evaluate(`${layout}()`);
+  if (lies) fault(`${name}: ${lies}`);
   await page.screenshot({ path: path.join(PICTURES, `${name}.png`) });
 }
 
@@ -80,22 +83,62 @@ const views = {
   nowhere: async (page) => { await page.goto(`${api}/playground/#/nowhere`); await page.waitForSelector("text=no such view"); },
 };
 
-const browser = await chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox"] });
-for (const [name, how] of Object.entries(looks)) {
+// A page in one of the looks, with what goes wrong in it.
+async function open(browser, name, how) {
   const context = await browser.newContext({ ...how, reducedMotion: "reduce" }), page = await context.newPage();
   page.on("pageerror", (e) => fault(`${name}: ${e.message}`));
-  page.on("console", (m) => { if (m.type() === "error" && !/status of 40[0-9]/.test(m.text())) fault(`${name}: ${m.text()}`); });
+  page.on("console", (m) => { if (m.type() === "error" && !/status of 40[0-9]|ERR_FAILED/.test(m.text())) fault(`${name}: ${m.text()}`); });
   page.on("request", (r) => { if (![api, admin].some((host) => r.url().startsWith(`${host}/`)) && !/^(data|blob):/.test(r.url())) fault(`${name}: a request to ${r.url()}`); });
-  for (const [view, go] of Object.entries(views)) {
+  return page;
+}
+
+async function lookAtAll(page, name, list) {
+  for (const [view, go] of Object.entries(list)) {
     try { await go(page); } catch (e) { fault(`${name} ${view}: ${e.message.split("\n")[0]}`); }
     await look(page, `${name}-${view}`);
   }
-  if (name === "light") { // axe finds what is wrong
+}
+
+// Streams of others that run while the console is looked at. The result ends them.
+function load(streams) {
+  const open = new Set();
+  let over = false;
+  const body = JSON.stringify({ messages: [{ role: "user", content: "What is a weir?" }], stream: true, max_tokens: 64 });
+  const one = async () => {
+    while (!over) {
+      const own = new AbortController();
+      open.add(own);
+      try {
+        const r = await fetch(`${api}/v1/chat/completions`, { method: "POST", body, signal: own.signal, headers: { "Content-Type": "application/json", Authorization: `Bearer ${KEY}` } });
+        await r.text();
+      } catch { /* the end */ }
+      open.delete(own);
+    }
+  };
+  const all = Array.from({ length: streams }, one);
+  return async () => { over = true; open.forEach((c) => c.abort()); await Promise.all(all); };
+}
+
+const browser = await chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox"] });
+for (const [name, how] of Object.entries(looks)) {
+  const page = await open(browser, name, how);
+  await lookAtAll(page, name, views);
+  if (name === "light") { // both find what is wrong
     await page.evaluate(() => { const b = document.createElement("button"); document.querySelector("main").append(b); });
     if (!(await violations(page)).length) fault("axe did not find a button without a name");
+    await page.evaluate(() => { const b = document.querySelector("main a, main button"); const over = document.createElement("p"); const r = b.getBoundingClientRect(); over.textContent = "over it"; over.className = "toast"; Object.assign(over.style, { position: "fixed", left: `${r.left}px`, top: `${r.top}px`, width: `${r.width}px`, height: `${r.height}px`, zIndex: 99 }); document.body.append(over); });
+    if (!(await page.evaluate(`${layout}()`)).includes("lies under")) fault("the check of the layout did not find a covered button");
   }
-  await context.close();
+  await page.context().close();
 }
+const ended = load(50);
+for (const [name, how] of Object.entries(looks)) {
+  const page = await open(browser, name, how);
+  for (const [path, answer] of Object.entries(fixtures)) await page.route(`**/${path}*`, (r) => r.fulfill({ json: answer }));
+  await lookAtAll(page, `console-${name}`, ofConsole(admin, KEY));
+  await page.context().close();
+}
+await ended();
 await browser.close();
 console.log(`${seen} views, ${faults} faults; pictures in ${PICTURES}`);
 process.exit(faults ? 1 : 0);

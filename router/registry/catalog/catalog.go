@@ -1,5 +1,6 @@
 // Package catalog lists models that a newcomer may begin with: names that weir pull knows, how large they are, and what they need in
-// memory. The sizes are about those of the files at the end of 2026; a pull says what is there now.
+// memory. The sizes are rounded; a test computes each again from the model's published shape and the types of its quantisation. A pull says
+// what the file has now, and weir doctor what it needs.
 package catalog
 
 // Uses of models.

@@ -20,7 +20,8 @@ export function useLive() {
       set({ state: "open", now, engines: kept.current });
     },
   }), [turn]);
-  return { ...live, again: () => next((n) => n + 1) };
+  // What was shown for one key is not shown for the next one.
+  return { ...live, again() { kept.current = new Map(); set({ state: "connecting", engines: kept.current }); next((n) => n + 1); } };
 }
 
 /** The plots' data with one more event; of engines that are gone nothing is kept. */
@@ -46,10 +47,3 @@ export function engineName(e) { return `${e.model} ${e.version}`; }
 export function prompts(requests) {
   return requests.flatMap((r) => (r.engine?.length ? r.engine.map((e) => ({ ...r, engine: e, key: `${r.id}/${e.id}` })) : [{ ...r, engine: null, key: r.id }]));
 }
-
-/** What a prompt waits for, in words. */
-export const waits = {
-  "": "", turn: "its turn: requests of tenants served less, or of higher classes, go first", slots: "a slot: max_num_seqs sequences run",
-  kv_blocks: "KV blocks: the cache has no room for it", long_prefills: "other long prompts, of which few are read at once",
-  tenant_share: "its tenant's share: it runs more than that while others wait", step: "the next step",
-};

@@ -1,6 +1,7 @@
 // The console of the admin listener.
 import { html, render, useEffect } from "../lib/html.js";
 import { key } from "../lib/api.js";
+import { arrive } from "../lib/signin.js";
 import { useRoute } from "../lib/hooks.js";
 import { Badge, Button, Empty, Guard, Shell, SignIn, Spinner, Trouble } from "../lib/ui.js";
 import { useLive } from "./live.js";
@@ -19,12 +20,12 @@ const single = { request: Request, tenants: Tenant }; // of one thing, by its id
 
 const states = { connecting: ["", "connecting"], open: ["good", "live"], waiting: ["warn", "connection lost, trying again"], refused: ["bad", "refused"] };
 
-function App() {
+function App({ arrived }) {
   const live = useLive(), route = useRoute(), [view = "now", id] = route.path;
   useEffect(() => { document.title = `${nav.find(([n]) => n === view)?.[1] || "Request"} · weir console`; }, [view]);
   const fault = live.fault;
   if (live.state === "refused" && (fault?.status === 401 || fault?.status === 403)) {
-    return html`<${SignIn} name="console" fault=${key.get() ? fault : null} onKey=${(k) => { key.set(k); live.again(); }} />`;
+    return html`<${SignIn} name="console" arrived=${arrived} fault=${key.get() ? fault : null} onKey=${(k) => { key.set(k); live.again(); }} />`;
   }
   if (!live.now) {
     return html`<main class="sign-in"><h1 class="unseen">weir console</h1>${fault ? html`<${Trouble} title="The server does not say how it is" fault=${fault} onAgain=${live.again} />` : html`<${Spinner} />`}</main>`;
@@ -37,4 +38,4 @@ function App() {
     ${View ? html`<${View} live=${live} id=${id} name=${id} />` : html`<${Empty} title="There is no such view" actions=${html`<a class="button primary" href="#/now">To what runs now</a>`} />`}<//><//>`;
 }
 
-render(html`<${App} />`, document.getElementById("app"));
+render(html`<${App} arrived=${await arrive("console")} />`, document.getElementById("app"));

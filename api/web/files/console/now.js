@@ -3,7 +3,8 @@ import { html, useMemo } from "../lib/html.js";
 import { Badge, Empty, Stat, Stats, Table, Trouble } from "../lib/ui.js";
 import { Lines } from "../lib/chart.js";
 import { count, duration, percent, short } from "../lib/format.js";
-import { engineName, prompts, waits } from "./live.js";
+import { engineName, prompts } from "./live.js";
+import { waits } from "./reasons.js";
 import { Blocks, Steps } from "./plots.js";
 
 const phaseKind = { decode: "good", prefill: "tint", waiting: "warn", paused: "warn", preempted: "bad", compute: "good" };
@@ -36,32 +37,20 @@ export const ended = [
   { name: "seconds", title: "Took", number: true, cell: (r) => duration(1000 * r.seconds) },
 ];
 
-// The queue by class and tenant: how many wait, the place of the first and how long the oldest has waited.
-function queue(rows) {
-  const all = new Map();
-  for (const r of rows) {
-    if (r.engine?.phase !== "waiting") continue;
-    const name = `${r.engine.class}/${r.tenant}`, q = all.get(name) || { name, class: r.engine.class, tenant: r.tenant, waiting: 0, first: Infinity, oldest: 0, debt: 0, tokens: 0 };
-    q.waiting++;
-    q.first = Math.min(q.first, r.engine.requests_ahead || 0);
-    q.oldest = Math.max(q.oldest, r.engine.queue_seconds);
-    q.debt = Math.max(q.debt, r.engine.fairness_debt_seconds);
-    q.tokens += r.engine.prompt_tokens;
-    all.set(name, q);
-  }
-  return [...all.values()].sort((a, b) => a.first - b.first);
-}
+const wait = (seconds) => (seconds < 0 ? "not known yet" : duration(1000 * seconds));
 
-const queueColumns = [
-  { name: "class", title: "Class" }, { name: "tenant", title: "Tenant", cell: (q) => q.tenant || html`<span class="muted">none</span>` },
-  { name: "waiting", title: "Waiting", number: true, cell: (q) => count(q.waiting) }, { name: "first", title: "Ahead of the first", number: true, cell: (q) => count(q.first) },
-  { name: "oldest", title: "Oldest waits", number: true, cell: (q) => duration(1000 * q.oldest) }, { name: "tokens", title: "Prompt tokens", number: true, cell: (q) => count(q.tokens) },
-  { name: "debt", title: "Fairness debt", number: true, cell: (q) => duration(1000 * q.debt) },
+const queueColumns = (several) => [
+  ...(several ? [{ name: "model", title: "Model" }] : []), { name: "class", title: "Class" }, { name: "tenant", title: "Tenant", cell: (q) => q.tenant || html`<span class="muted">none</span>` },
+  { name: "waiting", title: "Waiting", number: true, cell: (q) => count(q.waiting) },
+  { name: "place", title: "Places", number: true, sort: (q) => q.requests_ahead, cell: (q) => (q.waiting > 1 ? `${count(q.requests_ahead + 1)} to ${count(q.requests_ahead_of_last + 1)}` : count(q.requests_ahead + 1)) },
+  { name: "expected", title: "Expected wait", number: true, sort: (q) => q.expected_wait_seconds, cell: (q) => (q.waiting > 1 && q.expected_wait_seconds_of_last > q.expected_wait_seconds ? `${wait(q.expected_wait_seconds)} to ${wait(q.expected_wait_seconds_of_last)}` : wait(q.expected_wait_seconds)) },
+  { name: "oldest", title: "Oldest waits", number: true, sort: (q) => q.oldest_seconds, cell: (q) => duration(1000 * q.oldest_seconds) }, { name: "prompt_tokens", title: "Prompt tokens", number: true, cell: (q) => count(q.prompt_tokens) },
+  { name: "debt", title: "Fairness debt", number: true, sort: (q) => q.fairness_debt_seconds, cell: (q) => duration(1000 * q.fairness_debt_seconds) },
+  { name: "waits_for", title: "The first waits for", cell: (q) => html`<span class="why">${waits[q.waits_for] || q.waits_for}</span>` },
 ];
 
-function Engine({ engine, kept, rows }) {
+function Engine({ engine, kept }) {
   const e = engine, rates = kept?.rates || [], rate = kept?.rate;
-  const own = rows.filter((r) => r.model === e.model);
   return html`<section class="card stack" aria-label=${`Model ${e.model}`}>
     <div class="row"><h2>${e.model}</h2><span class="muted id" title=${e.version}>${e.version.slice(0, 12)}</span>${e.kind !== "llm" && html`<${Badge}>${e.kind === "encoder" ? "text encoder" : e.kind}<//>`}</div>
     ${e.kind === "encoder" ? html`<p class="hint">Text encoders have no KV cache; their passes are in <code>/metrics</code>.</p>` : html`
@@ -73,7 +62,7 @@ function Engine({ engine, kept, rows }) {
       <${Stat} label="Computing" value=${rate ? percent(rate.busy, 0) : "–"} hint="The share of the last second that steps took" /><//>
     <div class="two"><${Steps} steps=${kept?.steps || []} target=${e.itl_target_seconds} />
       <${Lines} label="Tokens per second" series=${[{ name: "out", values: rates.map((r) => r.decode) }, { name: "of prompts", values: rates.map((r) => r.prefill) }]} x=${[rates.length > 1 ? `${rates.length} s ago` : "", "now"]} /></div>
-    ${e.kv_blocks > 0 && html`<${Blocks} engine=${e} rows=${own} />`}`}
+    ${e.kv_blocks > 0 && html`<${Blocks} engine=${e} />`}`}
   </section>`;
 }
 
@@ -81,15 +70,14 @@ export function Now({ live }) {
   const { now, engines } = live;
   const rows = useMemo(() => (now ? prompts(now.requests) : []), [now]);
   if (!now) return null;
-  const waiting = queue(rows);
   return html`<div class="page stack">
     <div class="row"><h1>Now</h1><${Badge} kind=${now.ready ? "good" : "bad"}>${now.ready ? "ready" : now.why || "not ready"}<//>
       ${now.engine_error && html`<${Badge} kind="warn" title=${now.engine_error}>an engine does not answer<//>`}</div>
     ${now.engine_error && html`<${Trouble} title="What requests do cannot be asked" fault=${{ message: now.engine_error }} />`}
-    ${now.engines.map((e) => html`<${Engine} key=${engineName(e)} engine=${e} kept=${engines.get(engineName(e))} rows=${rows} />`)}
+    ${now.engines.map((e) => html`<${Engine} key=${engineName(e)} engine=${e} kept=${engines.get(engineName(e))} />`)}
     ${!now.engines.length && html`<${Empty} icon="box" title="No language model is in memory"><p>Models load when a request comes, or by <code>weir models load MODEL</code>.</p><//>`}
     <section class="stack" aria-labelledby="queue"><h2 id="queue">Queue</h2>
-      <${Table} caption="Waiting requests by class and tenant" columns=${queueColumns} rows=${waiting} rowKey=${(q) => q.name} empty=${html`<p class="hint">Nothing waits.</p>`} /></section>
+      <${Table} caption="Waiting requests by class and tenant" columns=${queueColumns(now.engines.length > 1)} rows=${now.queue} rowKey=${(q) => `${q.model}/${q.class}/${q.tenant}`} empty=${html`<p class="hint">Nothing waits.</p>`} /></section>
     <section class="stack" aria-labelledby="running"><h2 id="running">Running <span class="badge">${count(now.running)}</span></h2>
       ${now.running > now.requests.length && html`<p class="hint">These are the ${count(now.requests.length)} oldest of ${count(now.running)}.</p>`}
       <${Table} caption="Requests that run or wait" columns=${running} rows=${rows} rowKey=${(r) => r.key} limit=${50} empty=${html`<p class="hint">No request runs.</p>`} /></section>

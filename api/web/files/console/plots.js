@@ -26,8 +26,8 @@ export function Steps({ steps, target }) {
 const cells = 240;
 
 /** The KV cache as cells of equally many blocks, by tenant; then cached prefixes that nothing uses, and what is free. */
-export function Blocks({ engine, rows }) {
-  const parts = useMemo(() => owners(engine, rows), [engine, rows]);
+export function Blocks({ engine }) {
+  const parts = useMemo(() => owners(engine), [engine]);
   const list = cellsOf(parts, engine.kv_blocks);
   const words = parts.map((p) => `${p.name}: ${count(p.blocks)}`).join(", ");
   return html`<figure class="blocks"><figcaption>KV cache <span class="muted">${count(engine.kv_blocks)} blocks of ${count(engine.block_tokens)} tokens</span></figcaption>
@@ -36,13 +36,10 @@ export function Blocks({ engine, rows }) {
 }
 
 // The four tenants with the most blocks have a colour each.
-function owners(engine, rows) {
-  const by = new Map();
-  for (const r of rows) if (r.engine?.kv_blocks) by.set(r.tenant || "no tenant", (by.get(r.tenant || "no tenant") || 0) + r.engine.kv_blocks);
-  const sorted = [...by].sort((a, b) => b[1] - a[1]);
-  const parts = sorted.slice(0, 4).map(([name, blocks], i) => ({ name, blocks, kind: `t${i}` }));
-  const others = sorted.slice(4).reduce((n, [, b]) => n + b, 0);
-  if (others) parts.push({ name: `${sorted.length - 4} more tenants`, blocks: others, kind: "t4" });
+function owners(engine) {
+  const named = engine.kv_holders.filter((h) => !h.others), shown = named.slice(0, 4), rest = engine.kv_holders.filter((h) => !shown.includes(h));
+  const parts = shown.map((h, i) => ({ name: h.tenant || "no tenant", blocks: h.kv_blocks, kind: `t${i}` }));
+  if (rest.length) parts.push({ name: `${count(rest.reduce((n, h) => n + (h.others || 1), 0))} more tenants`, blocks: rest.reduce((n, h) => n + h.kv_blocks, 0), kind: "t4" });
   const own = parts.reduce((n, p) => n + p.blocks, 0);
   const shared = Math.max(0, engine.kv_blocks_referenced - own);
   if (shared) parts.push({ name: "shared by several", blocks: shared, kind: "shared" });

@@ -2,17 +2,17 @@
 import { html, useState } from "../lib/html.js";
 import { ask } from "../lib/api.js";
 import { useLoad } from "../lib/hooks.js";
-import { Badge, Button, Confirm, CopyButton, Dialog, Empty, Select, Spinner, Table, TextField, Trouble } from "../lib/ui.js";
+import { Badge, Button, Confirm, CopyButton, Dialog, Empty, Select, Spinner, Stat, Stats, Table, TextField, Trouble } from "../lib/ui.js";
 import { count, duration, moment } from "../lib/format.js";
 import { useChange, usePoll } from "./poll.js";
 
-// The month's usage by tenant.
-function usageOf(report) {
+// The month's usage by tenant, or by another field of its rows.
+function usageOf(report, field = "tenant") {
   const all = new Map();
   for (const r of report?.rows || []) {
-    const u = all.get(r.tenant) || { requests: 0, input: 0, cached: 0, output: 0, compute: 0, cost: 0 };
+    const u = all.get(r[field]) || { requests: 0, input: 0, cached: 0, output: 0, compute: 0, cost: 0 };
     u.requests += r.requests || 0; u.input += r.input_tokens || 0; u.cached += r.cached_tokens || 0; u.output += r.output_tokens || 0; u.compute += Number(r.compute_seconds) || 0; u.cost += Number(r.cost) || 0;
-    all.set(r.tenant, u);
+    all.set(r[field], u);
   }
   return all;
 }
@@ -41,7 +41,22 @@ const limitColumns = [
 const shown = (v) => (typeof v === "number" ? count(v) : String(v ?? "–"));
 const keyKind = { live: "good", expired: "warn", revoked: "bad" };
 
-export function Tenant({ name }) {
+const useColumns = [
+  { name: "model", title: "Model" }, { name: "requests", title: "Requests", number: true, cell: (r) => count(r.requests) }, { name: "input", title: "Tokens in", number: true, cell: (r) => count(r.input) },
+  { name: "cached", title: "Of these cached", number: true, cell: (r) => count(r.cached) }, { name: "output", title: "Tokens out", number: true, cell: (r) => count(r.output) },
+  { name: "compute", title: "Computed", number: true, cell: (r) => duration(1000 * r.compute) }, { name: "cost", title: "Cost", number: true, cell: (r) => count(r.cost) },
+];
+
+// What a tenant has in the engines now, and what it has used this month, by model.
+function Use({ name, live }) {
+  const used = usePoll(`admin/usage?tenant=${encodeURIComponent(name)}`, 30), now = (live.now?.tenants || []).find((t) => t.name === name) || {}, rows = [...usageOf(used.value, "model")].map(([model, u]) => ({ model, ...u }));
+  return html`<section class="stack" aria-labelledby="use"><h2 id="use">Use</h2>
+    <${Stats} label="Now"><${Stat} label="Running" value=${count(now.running || 0)} /><${Stat} label="Waiting" value=${count(now.waiting || 0)} /><${Stat} label="KV blocks" value=${count(now.kv_blocks || 0)} />
+      <${Stat} label="Fairness debt" value=${duration(1000 * (now.fairness_debt_seconds || 0))} hint="Compute time that it has had beyond the least served tenant that waits" /><//>
+    ${!used.missing && html`<${Table} caption="Use of this month" columns=${useColumns} rows=${rows} rowKey=${(r) => r.model} empty=${html`<p class="hint">It has used nothing this month.</p>`} />`}</section>`;
+}
+
+export function Tenant({ name, live }) {
   const tenant = useLoad((signal) => ask(`admin/tenants/${encodeURIComponent(name)}`, { signal }), [name]), keys = useLoad((signal) => ask(`admin/keys?tenant=${encodeURIComponent(name)}`, { signal }), [name]);
   const [made, show] = useState(null), [form, open] = useState(null), [gone, revoke] = useState(null), change = useChange(() => keys.again());
   if (tenant.fault) return html`<div class="page"><${Trouble} fault=${tenant.fault} onAgain=${tenant.again} /></div>`;
@@ -52,6 +67,7 @@ export function Tenant({ name }) {
     { name: "do", title: "Changes", sort: false, cell: (k) => k.state === "live" && html`<div class="row"><${Button} small disabled=${change.busy} onClick=${async () => { const n = await change.run(`admin/keys/${encodeURIComponent(k.id)}/rotate`, { body: {} }); if (n) show(n); }}>Rotate<//><${Button} small kind="danger" onClick=${() => revoke(k)}>Revoke<//></div>` },
   ];
   return html`<div class="page stack"><div class="row"><h1>${t.name}</h1><${Badge}>${t.origin === "file" ? "configuration" : "API"}<//></div>${t.error && html`<${Trouble} title="It is not in force" fault=${{ message: t.error }} />`}
+    <${Use} name=${t.name} live=${live} />
     <section class="stack" aria-labelledby="limits"><h2 id="limits">Limits</h2><${Table} caption="Limits" columns=${limitColumns} rows=${t.limits || []} empty=${html`<p class="hint">It has no limits of its own.</p>`} /></section>
     <section class="stack" aria-labelledby="keys"><div class="row"><h2 id="keys">Keys</h2><span class="grow"></span><${Button} icon="plus" onClick=${() => open({ label: "", scope: "inference", expires: "" })}>New key<//></div>
       ${keys.fault ? html`<${Trouble} fault=${keys.fault} onAgain=${keys.again} />` : html`<${Table} caption="Keys" columns=${columns} rows=${keys.value?.keys || []} rowKey=${(k) => k.id} empty=${html`<p class="hint">It has no keys in the store.</p>`} />`}</section>

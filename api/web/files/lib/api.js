@@ -100,6 +100,25 @@ export async function readEvents(response, on) {
   }
 }
 
+/** Reads JSON lines from a Response: on(object) for each. Ends when the stream does, or with what on throws. */
+export async function readLines(response, on) {
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  const line = (text) => { let v; try { v = JSON.parse(text); } catch { return; } if (v && typeof v === "object") on(v); };
+  try {
+    for (;;) {
+      const { value, done } = await reader.read();
+      if (done) break;
+      const lines = (rest + value).split("\n");
+      rest = lines.pop();
+      lines.forEach(line);
+    }
+    line(rest);
+  } finally {
+    reader.cancel().catch(() => {});
+  }
+}
+
 /**
  * Follows a stream of events for as long as the page is open: it comes back after a cut, with waits of 1 to 30 s, and while the page is
  * hidden it rests. on.event as for readEvents, on.state("connecting" | "open" | "waiting" | "refused", fault). Returns a function that ends it.

@@ -27,10 +27,13 @@ function ticks(low, high, n = 3) {
   return list;
 }
 
-function Frame({ label, summary, height, width, y, yUnit, format, xLabels, children, frameRef }) {
+// leftOf is the room that the labels of an axis take.
+const leftOf = (y, format) => Math.max(pad.left, 12 + 6.5 * Math.max(...y.list.map((v) => format(v).length)));
+
+function Frame({ label, summary, height, width, left, y, yUnit, format, xLabels, children, frameRef }) {
   const list = y.list;
   return html`<figure class="plot" ref=${frameRef}><svg role="img" aria-label=${`${label}. ${summary}`} viewBox=${`0 0 ${width} ${height}`} width=${width} height=${height}>
-    ${list.map((v) => html`<g key=${v}><line class="grid" x1=${pad.left} x2=${width - pad.right} y1=${y(v)} y2=${y(v)} /><text x=${pad.left - 6} y=${y(v) + 4} text-anchor="end">${format(v)}</text></g>`)}
+    ${list.map((v) => html`<g key=${v}><line class="grid" x1=${left} x2=${width - pad.right} y1=${y(v)} y2=${y(v)} /><text x=${left - 6} y=${y(v) + 4} text-anchor="end">${format(v)}</text></g>`)}
     ${(xLabels || []).map(([x, text, anchor]) => html`<text key=${text} x=${x} y=${height - 5} text-anchor=${anchor}>${text}</text>`)}
     ${children}</svg><figcaption>${label}${yUnit ? html` <span class="muted">${yUnit}</span>` : ""}</figcaption></figure>`;
 }
@@ -51,7 +54,7 @@ export function Lines({ label, unit, series, x = ["", ""], height = 140, zero = 
   const all = series.flatMap((s) => s.values).filter((v) => v !== null && Number.isFinite(v));
   const high = Math.max(...all, zero ? 0 : -Infinity, 1e-9), low = zero ? Math.min(0, ...all) : Math.min(...all);
   const y = scale(all.length ? low : 0, all.length ? high : 1, height);
-  const at = (i, n) => pad.left + (width - pad.left - pad.right) * (n < 2 ? 0.5 : i / (n - 1));
+  const left = leftOf(y, format), at = (i, n) => left + (width - left - pad.right) * (n < 2 ? 0.5 : i / (n - 1));
   const path = (values) => {
     let d = "", pen = false;
     values.forEach((v, i) => {
@@ -59,11 +62,11 @@ export function Lines({ label, unit, series, x = ["", ""], height = 140, zero = 
       d += `${pen ? "L" : "M"}${at(i, values.length).toFixed(1)} ${y(v).toFixed(1)}`;
       pen = true;
     });
-    return d;
+    return d && !d.includes("L") ? `${d}h0.01` : d; // one value is a dot
   };
   const last = (s) => { for (let i = s.values.length - 1; i >= 0; i--) if (s.values[i] !== null) return s.values[i]; return null; };
   const summary = all.length ? series.map((s) => `${s.name}: now ${format(last(s))}`).join(", ") + `, highest ${format(Math.max(...all))}` : "nothing yet";
-  return html`<div class="plotted"><${Frame} ...${{ label, summary, height, width, y, yUnit: unit, format, frameRef: ref, xLabels: [[pad.left, x[0], "start"], [width - pad.right, x[1], "end"]] }}>
+  return html`<div class="plotted"><${Frame} ...${{ label, summary, height, width, left, y, yUnit: unit, format, frameRef: ref, xLabels: [[left, x[0], "start"], [width - pad.right, x[1], "end"]] }}>
     ${series.map((s, i) => html`<path key=${s.name} class=${`line s${i % 4}`} d=${path(s.values)} />`)}<//>
     ${series.length > 1 && html`<ul class="legend">${series.map((s, i) => html`<li key=${s.name}><span class=${`dot s${i % 4}`}></span>${s.name}</li>`)}</ul>`}</div>`;
 }
@@ -72,12 +75,12 @@ export function Lines({ label, unit, series, x = ["", ""], height = 140, zero = 
 export function Bars({ label, unit, bars, height = 120, format = count, x }) {
   const [ref, width] = useWidth(420);
   const values = bars.map((b) => b.value), y = scale(0, Math.max(...values, 1e-9), height);
-  const room = width - pad.left - pad.right, step = room / Math.max(bars.length, 1), thick = Math.max(1, Math.min(step - 1, step * 0.8));
+  const left = leftOf(y, format), room = width - left - pad.right, step = room / Math.max(bars.length, 1), thick = Math.max(1, Math.min(step - 1, step * 0.8));
   const labelled = !x && step >= 40;
-  const xLabels = x ? [[pad.left, x[0], "start"], [width - pad.right, x[1], "end"]] : labelled ? bars.map((b, i) => [pad.left + step * (i + 0.5), b.label, "middle"]) : [];
+  const xLabels = x ? [[left, x[0], "start"], [width - pad.right, x[1], "end"]] : labelled ? bars.map((b, i) => [left + step * (i + 0.5), b.label, "middle"]) : [];
   const summary = bars.length ? `${bars.length} bars, highest ${format(Math.max(...values))}` : "nothing yet";
-  return html`<${Frame} ...${{ label, summary, height, width, y, yUnit: unit, format, frameRef: ref, xLabels }}>
-    ${bars.map((b, i) => html`<rect key=${i} class=${b.mark ? "bar marked" : "bar"} x=${(pad.left + step * i + (step - thick) / 2).toFixed(1)} y=${y(b.value).toFixed(1)}
+  return html`<${Frame} ...${{ label, summary, height, width, left, y, yUnit: unit, format, frameRef: ref, xLabels }}>
+    ${bars.map((b, i) => html`<rect key=${i} class=${b.mark ? "bar marked" : "bar"} x=${(left + step * i + (step - thick) / 2).toFixed(1)} y=${y(b.value).toFixed(1)}
       width=${thick.toFixed(1)} height=${Math.max(0, y(y.list[0]) - y(b.value)).toFixed(1)}><title>${`${b.label}: ${format(b.value)}`}</title></rect>`)}<//>`;
 }
 
@@ -93,6 +96,6 @@ export function Meter({ label, parts, whole, format = count }) {
   const used = parts.reduce((n, p) => n + p.value, 0);
   let x = 0;
   return html`<div class="meter"><svg role="img" aria-label=${`${label}: ${format(used)} of ${format(whole)}`} viewBox="0 0 100 4" preserveAspectRatio="none">
-    <rect class="ground" width="100" height="4" />${parts.map((p, i) => { const w = whole ? (100 * p.value) / whole : 0; const r = html`<rect key=${p.name} class=${`part s${i % 4}`} x=${x} width=${w} height="4"><title>${`${p.name}: ${format(p.value)}`}</title></rect>`; x += w; return r; })}</svg>
+    <rect class="ground" width="100" height="4" />${parts.map((p, i) => { const w = whole ? Math.min(100 - x, (100 * p.value) / whole) : 0; const r = html`<rect key=${p.name} class=${`part s${i % 4}`} x=${x} width=${w} height="4"><title>${`${p.name}: ${format(p.value)}`}</title></rect>`; x += w; return r; })}</svg>
     <p class="hint">${label} <span class="numbers">${format(used)} of ${format(whole)}</span></p></div>`;
 }

@@ -21,6 +21,7 @@ export function bytes(n) {
 /** Milliseconds as 850 ms, 1.25 s, 2 min 5 s, 3 h 4 min. */
 export function duration(ms) {
   if (ms === undefined || ms === null || !Number.isFinite(ms)) return "–";
+  if (ms === 0) return "0 ms";
   if (ms < 1) return `${ms.toFixed(2)} ms`;
   if (ms < 1000) return `${ms < 10 ? ms.toFixed(1) : Math.round(ms)} ms`;
   const s = ms / 1000;

@@ -1,6 +1,7 @@
 // Components of all pages. Texts are children or attributes, so that none of them can be HTML.
 import { html, useState, useEffect, useRef, useLayoutEffect, useErrorBoundary } from "./html.js";
 import { Icon } from "./icons.js";
+import { able, leave, offers } from "./signin.js";
 export { Icon };
 
 let ids = 0;
@@ -227,17 +228,24 @@ export function Guard({ children }) {
   return children;
 }
 
-/** Asks for a key. onKey(key) stores it and tries; fault is why the last one was refused. */
-export function SignIn({ name, fault, onKey, busy }) {
+/** Asks for a key, or leads to where people sign in. onKey(key) stores it and tries; fault is why the last one was refused, arrived why a sign-in
+ * did not work. */
+export function SignIn({ name, fault, arrived, onKey, busy }) {
   const [value, set] = useState("");
   const [seen, see] = useState(false);
+  const [list, show] = useState([]);
+  const [broken, tell] = useState(arrived || null);
+  useEffect(() => { const c = new AbortController(); offers(name, c.signal).then(show); return () => c.abort(); }, [name]);
+  const said = fault || broken;
   return html`<main class="sign-in"><form onSubmit=${(e) => { e.preventDefault(); if (value.trim()) onKey(value.trim()); }}>
     <h1><${Icon} name="weir" />weir <span class="muted">${name}</span></h1>
-    <p>This server asks who calls. Type your API key, or a token of your sign-in service.</p>
-    ${fault && html`<${Trouble} title=${fault.status === 403 ? "This key may not do that" : fault.status === 401 ? "The server does not know this key" : "The key could not be tried"} fault=${fault} />`}
+    <p>${list.length ? "This server asks who calls. Sign in, or type an API key." : "This server asks who calls. Type your API key, or a token of your sign-in service."}</p>
+    ${said && html`<${Trouble} title=${said === broken ? "The sign-in did not work" : said.status === 403 ? "This key may not do that" : said.status === 401 ? "The server does not know this key" : "The key could not be tried"} fault=${said} />`}
+    ${list.map((o) => html`<div key=${o.name} class="stack"><${Button} kind="primary" disabled=${busy || !o.authorize || !able()} onClick=${() => leave(name, o).catch(tell)}>Sign in with ${o.name}<//>
+      ${(o.error || !able()) && html`<p class="hint">${o.error || "Signing in needs a page that came over HTTPS."}</p>`}</div>`)}
     <${Field} label="API key" hint="It stays in this tab, until you close it, and goes to this server alone.">${(id, told) => html`<div class="beside">
-      <input id=${id} aria-describedby=${told} type=${seen ? "text" : "password"} name="key" autocomplete="off" autocapitalize="off" spellcheck=${false} autofocus value=${value} onInput=${(e) => set(e.target.value)} />
+      <input id=${id} aria-describedby=${told} type=${seen ? "text" : "password"} name="key" autocomplete="off" autocapitalize="off" spellcheck=${false} autofocus=${!list.length} value=${value} onInput=${(e) => set(e.target.value)} />
       <${Button} icon=${seen ? "unsee" : "see"} label=${seen ? "Hide the key" : "Show the key"} onClick=${() => see(!seen)} /></div>`}<//>
-    <button type="submit" class="button primary" disabled=${busy || !value.trim()}>${busy ? "Trying…" : "Continue"}</button>
+    <button type="submit" class=${list.length ? "button" : "button primary"} disabled=${busy || !value.trim()}>${busy ? "Trying…" : "Continue"}</button>
     </form><${ThemeSwitch} /></main>`;
 }

@@ -1,6 +1,7 @@
 // The playground of the API listener: what callers with a key can try.
 import { html, render, useState, useEffect, useMemo } from "../lib/html.js";
 import { ask, key } from "../lib/api.js";
+import { arrive } from "../lib/signin.js";
 import { useLoad, useRoute, useStored, go } from "../lib/hooks.js";
 import { Shell, SignIn, Spinner, Trouble, Guard, Button, Empty, Icon } from "../lib/ui.js";
 import { bytes, percent } from "../lib/format.js";
@@ -42,7 +43,7 @@ function ModelMenu({ models, value, onValue }) {
   return html`<label class="model-menu"><span class="unseen">Model for chats</span><select value=${value} onChange=${(e) => onValue(e.target.value)}>${list.map((m) => html`<option key=${m.id} value=${m.id} selected=${m.id === value}>${m.id}</option>`)}</select></label>`;
 }
 
-function App() {
+function App({ arrived }) {
   const route = useRoute(), [view = "chat", id] = route.path;
   const [chosen, choose] = useStored("weir.playground.model", "");
   const loaded = useLoad((signal) => ask("v1/models", { signal }));
@@ -50,7 +51,7 @@ function App() {
   useEffect(() => { document.title = `${nav.find(([n]) => n === view)?.[1] || "Playground"} · weir`; }, [view]);
   const fault = loaded.fault;
   if (fault?.needsKey || (fault?.status === 403 && fault.code !== "host_not_allowed")) {
-    return html`<${SignIn} name="playground" fault=${key.get() ? fault : null} busy=${loaded.loading} onKey=${(k) => { key.set(k); loaded.again(); }} />`;
+    return html`<${SignIn} name="playground" arrived=${arrived} fault=${key.get() ? fault : null} busy=${loaded.loading} onKey=${(k) => { key.set(k); loaded.again(); }} />`;
   }
   if (fault?.status === 503 && !loaded.value) return html`<${Loading} onAgain=${loaded.again} />`;
   if (fault && !loaded.value) return html`<main class="page"><h1 class="unseen">weir playground</h1><${Trouble} title="The models cannot be listed" fault=${fault} onAgain=${loaded.again} /></main>`;
@@ -61,8 +62,8 @@ function App() {
     ${key.get() && html`<${Button} kind="quiet" icon="key" label="Sign out: forget the key" onClick=${() => { key.set(""); loaded.again(); }} />`}`;
   return html`<${Shell} name="playground" nav=${nav} current=${view} top=${top} side=${html`${view === "chat" && html`<${Button} icon="plus" class="new" onClick=${() => go("chat")}>New chat<//><${Conversations} current=${id} />`}
     <nav class="outside" aria-label="Elsewhere"><a href="../docs">API reference</a></nav>`}>
-    <${Guard} key=${view}>${view === "chat" ? html`<${Chat} id=${id} model=${model} models=${models} builtIn=${builtIn} />` : view === "start" ? html`<${Start} models=${models} builtIn=${builtIn} />`
+    <${Guard} key=${view}>${view === "chat" ? html`<${Chat} id=${id} model=${model} models=${models} builtIn=${builtIn} />` : view === "start" ? html`<${Start} models=${models} builtIn=${builtIn} onPulled=${loaded.again} />`
     : View ? html`<${View} models=${models} />` : html`<h1 class="unseen">Playground</h1><${Empty} title="There is no such view" actions=${html`<a class="button primary" href="#/chat">To the chat</a>`} />`}<//><//>`;
 }
 
-render(html`<${App} />`, document.getElementById("app"));
+render(html`<${App} arrived=${await arrive("playground")} />`, document.getElementById("app"));

@@ -1,0 +1,73 @@
+package catalog_test
+
+import (
+	"math"
+	"testing"
+
+	"weir/router/registry/catalog"
+)
+
+// shape is what a model's published configuration (config.json) says of it.
+type shape struct {
+	layers, width, forward    float64 // forward: the inner width of a feed-forward, of an expert where there are some
+	heads, kvHeads, headWidth float64
+	vocabulary                float64
+	experts                   float64 // of a layer; 0 is one feed-forward
+	apart                     bool    // the output matrix is stored beside the embeddings
+	bits                      bits
+	more                      float64 // bytes of what is in the file, too: the encoder of images
+}
+
+// bits are those of a number, by what it is of.
+type bits struct{ most, values, input, output float64 }
+
+// Q4_K_M, as converters mix it: 4.5 bits, for half of the values' and down projections and for what gives logits 6.5625.
+var (
+	q4km  = bits{4.5, (4.5 + 6.5625) / 2, 4.5, 6.5625}
+	q8    = bits{8.5, 8.5, 8.5, 8.5}
+	half  = bits{16, 16, 16, 16}
+	mxfp4 = bits{4.25, 4.25, 16, 16}
+)
+
+// bytes is how large the file of a model is.
+func (s shape) bytes() float64 {
+	attention := s.width * s.headWidth * (2*s.heads + s.kvHeads) // queries, output, keys
+	feeds := max(s.experts, 1)
+	layer := (attention+2*s.width*s.forward*feeds)*s.bits.most + (s.width*s.headWidth*s.kvHeads+s.width*s.forward*feeds)*s.bits.values
+	layer += s.width * s.experts * 32 // the router
+	table := s.vocabulary * s.width * s.bits.output
+	if s.apart {
+		table += s.vocabulary * s.width * s.bits.input
+	}
+	return (s.layers*layer+table)/8 + s.more
+}
+
+// The sizes of the catalog are those that follow from the models' shapes, within a tenth.
+func TestSizesFollowFromShapes(t *testing.T) {
+	shapes := map[string]shape{
+		"qwen3:0.6b":         {28, 1024, 3072, 16, 8, 128, 151936, 0, true, q4km, 0},
+		"gemma3:1b":          {26, 1152, 6912, 4, 1, 256, 262144, 0, false, bits{5.5, 6.8, 8.5, 8.5}, 0}, // its width is no multiple of 256: other types stand in
+		"qwen2.5-coder:1.5b": {28, 1536, 8960, 12, 2, 128, 151936, 0, false, q4km, 0},
+		"llama3.2:1b":        {16, 2048, 8192, 32, 8, 64, 128256, 0, false, q8, 0},
+		"qwen3:1.7b":         {28, 2048, 6144, 16, 8, 128, 151936, 0, true, q4km, 0},
+		"llama3.2:3b":        {28, 3072, 8192, 24, 8, 128, 128256, 0, false, q4km, 0},
+		"qwen3:4b":           {36, 2560, 9728, 32, 8, 128, 151936, 0, false, q4km, 0},
+		"gemma3:4b":          {34, 2560, 10240, 8, 4, 256, 262208, 0, false, q4km, 851e6},
+		"qwen2.5-coder:7b":   {28, 3584, 18944, 28, 4, 128, 152064, 0, true, q4km, 0},
+		"qwen3:8b":           {36, 4096, 12288, 32, 8, 128, 151936, 0, true, q4km, 0},
+		"gpt-oss:20b":        {24, 2880, 2880, 64, 8, 64, 201088, 32, true, mxfp4, 24 * 2880 * 64 * (2*64 + 2*8) * (2 - 4.25/8)}, // its attention has 16 bits
+		"qwen3:30b":          {48, 2048, 768, 32, 4, 128, 151936, 128, true, q4km, 0},
+		"nomic-embed-text":   {12, 768, 3072, 12, 12, 64, 30528, 0, false, half, 0},
+		"embeddinggemma":     {24, 768, 1152, 3, 1, 256, 262144, 0, false, half, 0},
+	}
+	for _, m := range catalog.All() {
+		s, ok := shapes[m.Name]
+		if !ok {
+			t.Errorf("%s has no shape here", m.Name)
+			continue
+		}
+		if got := s.bytes(); math.Abs(got/float64(m.Bytes)-1) > 0.1 {
+			t.Errorf("%s is listed with %d bytes, and by its shape has %.0f", m.Name, m.Bytes, got)
+		}
+	}
+}
