@@ -298,3 +298,22 @@ func TestClassify(t *testing.T) {
 		t.Error(body)
 	}
 }
+
+// Answers of other servers pass with their own usage, which counts: System One's tells no total.
+func TestRelayedDecisionsKeepTheirUsage(t *testing.T) {
+	for path, answer := range map[string]string{
+		routeSystemOne: `{"model":"front","answers":{"q":{"type":"noul","noul":0.5}},"usage":{"input_tokens":7,"output_tokens":0}}`,
+		routeDecisions: `{"model":"front","answers":[{"type":"predicate","name":null,"probability":0.5}],"usage":{"input_tokens":7,"input_tokens_details":{"cached_tokens":2},"output_tokens":0,"total_tokens":7}}`,
+		routeClassify:  `{"model":"front","data":[{"index":0,"label":"a","probs":[1]}],"usage":{"prompt_tokens":7,"total_tokens":7}}`,
+	} {
+		var finish edge.RequestFinish
+		c := DefaultConfig()
+		c.Hooks.OnRequestFinish = func(f edge.RequestFinish) { finish = f }
+		r := relayRig(t, c, canned(t, "application/json", answer))
+		status, body := r.post(path, `{"model":"front","state":"the whole text","input":"the whole text","questions":{"q":{"type":"noul","instructions":"is it so?"}}}`)
+		r.close()
+		if status != 200 || body != answer || finish.PromptTokens != 7 || finish.OutputTokens != 0 {
+			t.Errorf("%s: %d %s, %d tokens", path, status, body, finish.PromptTokens)
+		}
+	}
+}

@@ -1,8 +1,10 @@
 package server_test
 
 import (
+	"encoding/json"
 	"math"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -63,6 +65,38 @@ func TestARerankerIsServed(t *testing.T) {
 		if got.Results[i].Score < got.Results[i+1].Score {
 			t.Errorf("results are not sorted: %v", got.Results)
 		}
+	}
+}
+
+// What a head gives does not depend on what else is asked, and the metrics count its tokens once.
+func TestHeadsAreServed(t *testing.T) {
+	for name, c := range map[string]struct{ path, says, question, others string }{
+		"classifier": {servertest.TinyEncoder(t, 3), "probabilities of 3 labels (fish, bird, world): /v1/classify, /v1/decisions",
+			`{"type":"choice","instructions":"?","choices":[{"value":"bird"},{"value":"world"}]}`, `{"type":"predicate","instructions":"fish"}`},
+		"decision head": {servertest.TinyDecider(t), "probabilities of the options of questions about texts: /v1/decisions",
+			`{"type":"choice","instructions":"hello","choices":[{"value":"bird"},{"value":"world"}]}`, `{"type":"predicate","instructions":"fish"}`},
+		"reranker": {servertest.TinyEncoder(t, 1), "scores of pairs of texts: /v1/rerank", `{"type":"predicate","instructions":"hello"}`, `{"type":"predicate","instructions":"fish bird"}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := servertest.Start(t, func(f *configs.Config) { f.Model.Path = c.path })
+			model := strings.TrimSuffix(filepath.Base(c.path), ".gguf")
+			var alone, among struct{ Answers []json.RawMessage }
+			one := s.PostInto("/v1/decisions", `{"model":"`+model+`","input":"hello fish","questions":[`+c.question+`]}`, &alone)
+			many := s.PostInto("/v1/decisions", `{"model":"`+model+`","input":"hello fish","questions":[`+strings.Repeat(c.others+",", 30)+c.question+`]}`, &among)
+			if one != http.StatusOK || many != http.StatusOK || len(among.Answers) != 31 || string(alone.Answers[0]) != string(among.Answers[30]) {
+				t.Fatalf("%d %s, %d %s", one, alone.Answers, many, among.Answers)
+			}
+			var system struct{ Answers map[string]map[string]any }
+			if status := s.PostInto("/v1/systemone", `{"model":"`+model+`","state":"hello","questions":{"a":{"type":"noul","instructions":"fish"}}}`, &system); status != http.StatusOK || system.Answers["a"]["noul"] == nil {
+				t.Errorf("%d %v", status, system)
+			}
+			if out := s.Out.String(); !strings.Contains(out, c.says) {
+				t.Errorf("the first lines do not tell what it gives:\n%s", out)
+			}
+			if err := s.End(); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 

@@ -88,9 +88,14 @@ func detailOf(raw []byte, name string) (n told) {
 // counted is what a server says that an answer used.
 type counted struct{ prompt, cached, output, reasoning, total told }
 
-// ofChat is the usage of a chat or a completion, and of what has no output: embeddings and rankings. A server that leaves the
-// output out tells it by the total.
+// ofChat is the usage of a chat or a completion, and of what has no output: embeddings, rankings and decisions, of which the last have the
+// words of responses. A server that leaves the output out tells it by the total.
 func (u *relayedUsage) ofChat() counted {
+	if u.prompt == 0 && u.input > 0 {
+		c := u.ofResponse()
+		c.total = max(c.total, c.prompt+c.output)
+		return c
+	}
 	c := counted{prompt: u.prompt, cached: u.cached, reasoning: u.reasoning, total: u.total}
 	switch {
 	case u.tellsOutput:

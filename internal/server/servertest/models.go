@@ -36,7 +36,7 @@ func EmbeddedFile(t *testing.T) string {
 }
 
 // TinyEncoder writes a random text encoder with a vocabulary of a few words. labels
-// above 0 make it a reranker.
+// above 0 make it a reranker, and above 1 a classifier of fish, birds and the world.
 func TinyEncoder(t *testing.T, labels int) string {
 	t.Helper()
 	const width, ffn, layers, context = 32, 64, 2, 64
@@ -90,6 +90,9 @@ func TinyEncoder(t *testing.T, labels int) string {
 	if labels > 0 {
 		b.Set("bert.pooling_type", uint32(4))
 		full("cls.output", labels, width)
+	}
+	if labels > 1 {
+		b.Set("bert.classifier.output_labels", []string{"fish", "bird", "world"}[:labels])
 	}
 	raw, err := b.Bytes()
 	if err != nil {
