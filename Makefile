@@ -53,14 +53,17 @@ described commit: # for .ci/release-check
 # The packages whose tests take longest stand first, so that nothing waits for them alone at the end.
 LONGEST = ./internal/server ./engine/llm
 
+# Tests are built as the binary is: they compile nothing again that make build has compiled, and link without cgo and without tables for debuggers.
+AS_BUILT = -trimpath -gcflags '$(GCFLAGS)'
+
 test: ## every test; those that need PostgreSQL, Redis or promtool run where these are installed
-	@.ci/services with $(GO) test $(TESTFLAGS) $(LONGEST) ./...
+	@CGO_ENABLED=0 .ci/services with $(GO) test $(AS_BUILT) $(TESTFLAGS) $(LONGEST) ./...
 
 test-short: ## the tests without the slow ones
-	@.ci/services with $(GO) test -short ./...
+	@CGO_ENABLED=0 .ci/services with $(GO) test $(AS_BUILT) -short $(TESTFLAGS) ./...
 
 test-long: ## every test with all the random cases that property tests know, for nights (takes some minutes more)
-	@WEIR_TEST_LONG=1 .ci/services with $(GO) test $(TESTFLAGS) -timeout 30m $(LONGEST) ./...
+	@WEIR_TEST_LONG=1 CGO_ENABLED=0 .ci/services with $(GO) test $(AS_BUILT) $(TESTFLAGS) -timeout 30m $(LONGEST) ./...
 
 # SQLite is C, translated to Go: its memory is none of Go's, so the race detector would find nothing in it, at twice the time of all that
 # keeps something in a store. The driver, which takes what weir hands over, is raced.
