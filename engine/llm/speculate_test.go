@@ -67,7 +67,7 @@ func speculative() []func() *inference.Request {
 // answer: not in a token, not in a bit of a logprob.
 func TestSpeculationChangesNoAnswer(t *testing.T) {
 	reference.Slow(t)
-	for _, f := range families {
+	for _, f := range differingFamilies() {
 		var want []string
 		plain := start(t, f, Options{EndTokens: []int32{9}})
 		for _, r := range speculative() {

@@ -87,7 +87,7 @@ func sameBlocks(a, b []kvcache.TransferBlock) bool {
 // Blocks that were fetched have the bits of those that are computed, and so has the answer, in every family and type of cache.
 func TestFetchedBlocksHaveTheBitsOfComputedOnes(t *testing.T) {
 	reference.Slow(t)
-	for _, m := range families {
+	for _, m := range differingFamilies() {
 		for _, kv := range []attend.KVType{attend.KVF16, attend.KVQ8, attend.KVQ4, attend.KVF32} {
 			t.Run(m.arch+"/"+kv.String(), func(t *testing.T) {
 				p := prompt(7, 150)
