@@ -136,9 +136,25 @@ func (p *tab) wait(expression string) {
 	watch := fmt.Sprintf(`new Promise((done) => { const look = () => { let ok = false; try { ok = %s; } catch {} ok ? done(true) : setTimeout(look, 16); }; look(); })`, expression)
 	ctx, cancel := context.WithTimeout(p.ctx, 30*time.Second)
 	defer cancel()
-	if _, err := chromedp.Run(ctx, chromedp.Evaluate[bool](watch, chromedp.EvalAwaitPromise)); err != nil {
-		p.t.Fatalf("wait for %s: %v; the page says:\n%.1500s", expression, err, p.body())
+	for {
+		_, err := chromedp.Run(ctx, chromedp.Evaluate[bool](watch, chromedp.EvalAwaitPromise))
+		if err == nil {
+			return
+		}
+		if ctx.Err() != nil || !hasLeft(err) {
+			p.t.Fatalf("wait for %s: %v; the page says:\n%.1500s", expression, err, p.body())
+		}
 	}
+}
+
+// hasLeft tells that the page went to another address meanwhile.
+func hasLeft(err error) bool {
+	for _, text := range []string{"navigated or closed", "context was destroyed", "Cannot find context"} {
+		if strings.Contains(err.Error(), text) {
+			return true
+		}
+	}
+	return false
 }
 
 // sees waits until the page shows a text.

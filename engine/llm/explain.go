@@ -44,7 +44,7 @@ type waiter struct {
 	item  *admission.Item
 }
 
-// expect estimates how long requests will wait yet: behind those of their own tenants and classes that come before them.
+// expect estimates how long requests will wait yet: by the work of their own tenants and classes before them, and half of their own.
 func (e *Engine) expect(states []RequestState, waiters []waiter) {
 	slices.SortFunc(waiters, func(a, b waiter) int {
 		return cmp.Or(cmp.Compare(a.item.Class, b.item.Class), strings.Compare(a.item.Tenant, b.item.Tenant), cmp.Compare(states[a.state].Ahead, states[b.state].Ahead))
@@ -57,7 +57,7 @@ func (e *Engine) expect(states []RequestState, waiters []waiter) {
 			own = 0
 		}
 		s := &states[w.state]
-		s.Wait, s.Known = e.precheck.WaitBehind(now, w.item, own)
+		s.Wait, s.Known = e.precheck.WaitBehind(now, w.item, own+w.item.Work/2) // the one before it left at any time since
 		own += w.item.Work
 	}
 }

@@ -32,6 +32,11 @@ func TestSeveralModels(t *testing.T) {
 	if _, body := s.Get(s.API + "/v1/models"); !strings.Contains(body, `"state":"absent"`) || !strings.Contains(body, `"kind":"embedding"`) {
 		t.Errorf("models: %s", body)
 	}
+	for key, m := range s.Models() { // those that are not in memory, too
+		if f := m.Forecast; f == nil || f.Fits != admin.FitsNow || f.WeightBytes <= 0 || f.MaxModelLen <= 0 || f.Embeds != strings.HasPrefix(key, "vectors@") || f.Embeds == (f.Full > 0 && f.KVBytes > 0) {
+			t.Errorf("of %s is forecast %+v", key, f)
+		}
+	}
 	for _, model := range []string{"chat", "gpt-4o-mini", "chat@1", "other"} {
 		if status, text, version := s.Said(model); status != http.StatusOK || text == "" || version == "" {
 			t.Errorf("%s: %d %q version %q", model, status, text, version)

@@ -15,7 +15,7 @@ const drift = { models: [{ model: "churn", version: "2026-10", judged: now(), ro
 const audit = { entries: [...Array(12).keys()].map((i) => ({ sequence: 40 - i, time: ago(600 * i), actor: i % 3 ? "key ops-1 (acme), from 10.0.0.7:50112" : "gates", action: i % 2 ? "key.created" : "rollout.step", object: i % 2 ? "acme" : "support-chat", details: JSON.stringify({ scope: "inference", expires: "2027-01-01T00:00:00Z" }) })) };
 
 /** Requests of the page that are answered here, by path. */
-export const fixtures = { "v1/rollouts": rollouts, "admin/replicas": replicas, "admin/drift": drift, "admin/audit": audit };
+export const fixtures = { "console/sign-in": { issuers: [{ name: "login", authorize: "https://login.example/authorize", client_id: "weir-pages", scope: "openid" }] }, "v1/rollouts": rollouts, "admin/replicas": replicas, "admin/drift": drift, "admin/audit": audit };
 
 const view = (admin, name) => async (page, sign) => { await page.goto(`${admin}/console/#/${name}`); await page.waitForSelector(sign); };
 
@@ -39,7 +39,7 @@ export const views = (admin, key) => ({
     await page.keyboard.press("Escape");
     await page.evaluate(async (k) => {
       const headers = { Authorization: `Bearer ${k}`, "Content-Type": "application/json" };
-      await fetch("../admin/tenants", { method: "POST", headers, body: JSON.stringify({ name: "acme", weight: 4, limits: { requests_per_minute: 600, daily_tokens: 1000000 } }) });
+      await fetch("../admin/tenants", { method: "POST", headers, body: JSON.stringify({ name: "acme", weight: 4, limits: { requests_per_minute: 1000000, daily_tokens: 1000000000 } }) });
     }, key);
     await view(admin, "tenants")(page, "td a");
   },

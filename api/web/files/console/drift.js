@@ -16,7 +16,7 @@ const columns = [
 function Column({ column: c }) {
   const bars = c.bins.flatMap((b) => [{ label: `${b.label}, reference`, value: b.reference }, { label: `${b.label}, now`, value: b.now, mark: true }]);
   return html`<${Disclosure} title=${html`${c.name} <${Badge} kind=${stateKind[c.state] || ""}>${c.state}<//>`} open=${c.state === "drifting"}><div class="two">
-    <${Bars} label="Shares" unit="reference and now, by bin" bars=${bars} x=${[c.bins[0]?.label || "", c.bins[c.bins.length - 1]?.label || ""]} format=${(v) => `${(100 * v).toFixed(1)} %`} />
+    <${Bars} label="Shares" unit="by bin" legend=${["reference", "now"]} bars=${bars} x=${[c.bins[0]?.label || "", c.bins[c.bins.length - 1]?.label || ""]} format=${(v) => `${(100 * v).toFixed(1)} %`} />
     <${Bars} label="PSI" unit="by window, the oldest first" bars=${(c.psi_history || []).map((v, i) => ({ label: `window ${i + 1}`, value: v }))} x=${["", "now"]} format=${(v) => v.toFixed(3)} /></div><//>`;
 }
 
@@ -27,6 +27,6 @@ export function Drift() {
   const list = loaded.value?.models || [];
   if (!list.length) return html`<${Empty} icon="plot" title="No classical model is watched for drift"><p>A version with a reference profile is: <code>weir models import MODEL NAME:TAG --profile profile.json</code>.</p><//>`;
   return html`<div class="page stack"><h1>Classical models</h1>${list.map((m) => html`<section key=${`${m.model}/${m.version}`} class="card stack" aria-label=${m.model}><div class="row"><h2>${m.model}</h2><span class="id">${m.version}</span>
-    <${Badge} kind=${m.drifting ? "bad" : "good"}>${m.drifting ? `${count(m.drifting)} columns drift` : "steady"}<//><span class="hint">${m.judged ? `${count(m.rows)} rows in the last window` : `${count(m.window_rows)} of ${count(m.window_min_rows)} rows until the first judgement`}</span></div>
+    <${Badge} kind=${m.drifting ? "bad" : "good"}>${m.drifting ? (m.drifting === 1 ? "1 column drifts" : `${count(m.drifting)} columns drift`) : "steady"}<//><span class="hint">${m.judged ? `${count(m.rows)} rows in the last window` : `${count(m.window_rows)} of ${count(m.window_min_rows)} rows until the first judgement`}</span></div>
     <${Table} caption=${`Columns of ${m.model}`} columns=${columns} rows=${m.columns} rowKey=${(c) => `${c.kind}/${c.name}`} />${m.columns.slice(0, 60).map((c) => html`<${Column} key=${`${c.kind}/${c.name}`} column=${c} />`)}</section>`)}</div>`;
 }

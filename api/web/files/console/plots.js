@@ -5,7 +5,8 @@ import { count, duration } from "../lib/format.js";
 /** The last steps: rows of prompts and of sequences that decode, and below how long each took beside the target. */
 export function Steps({ steps, target }) {
   const width = 480, top = 84, gap = 14, low = 46, thick = width / Math.max(60, steps.length);
-  const most = Math.max(...steps.map((s) => s.prefill + s.decode + (s.draft || 0)), 1), longest = Math.max(...steps.map((s) => s.seconds), target || 0, 1e-6);
+  const most = Math.max(...steps.map((s) => s.prefill + s.decode + (s.draft || 0)), 1), took = Math.max(...steps.map((s) => s.seconds), 1e-6);
+  const drawn = target > 0 && target <= 4 * took, longest = drawn ? Math.max(took, target) : took; // a target far above would leave no room for the steps
   const last = steps[steps.length - 1];
   const words = last ? `The last of ${steps.length} steps had ${last.prefill} rows of prompts and ${last.decode} of answers, in ${duration(1000 * last.seconds)}` : "No step yet";
   const bars = steps.map((s, i) => {
@@ -16,11 +17,11 @@ export function Steps({ steps, target }) {
       ${s.draft > 0 && html`<rect class="part s2" x=${x} width=${w} y=${top - h(s.decode + s.prefill + s.draft)} height=${h(s.draft)} />`}
       <rect class=${late ? "part s3" : "part ground"} x=${x} width=${w} y=${top + gap + low - (low * s.seconds) / longest} height=${(low * s.seconds) / longest} /></g>`;
   });
-  const line = target ? top + gap + low - (low * target) / longest : 0;
+  const line = drawn ? top + gap + low - (low * target) / longest : 0;
   return html`<figure class="plot steps"><figcaption>Steps <span class="muted">rows, up to ${count(most)}; below the time of each, up to ${duration(1000 * longest)}</span></figcaption>
-    <svg role="img" aria-label=${words} viewBox=${`0 0 ${width} ${top + gap + low}`} preserveAspectRatio="none">${bars}${target > 0 && html`<line class="target" x1="0" x2=${width} y1=${line} y2=${line} />`}</svg>
+    <svg role="img" aria-label=${words} viewBox=${`0 0 ${width} ${top + gap + low}`} preserveAspectRatio="none">${bars}${drawn && html`<line class="target" x1="0" x2=${width} y1=${line} y2=${line} />`}</svg>
     <ul class="legend"><li><span class="dot s0"></span>answers</li><li><span class="dot s1"></span>prompts</li><li><span class="dot s2"></span>drafts</li>
-      ${target > 0 && html`<li><span class="dash"></span>target ${duration(1000 * target)}</li><li><span class="dot s3"></span>longer than that</li>`}</ul></figure>`;
+      ${target > 0 && (drawn ? html`<li><span class="dash"></span>target ${duration(1000 * target)}</li><li><span class="dot s3"></span>longer than that</li>` : html`<li>target ${duration(1000 * target)}, far above</li>`)}</ul></figure>`;
 }
 
 const cells = 240;

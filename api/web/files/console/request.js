@@ -31,10 +31,9 @@ function why(s) {
 }
 
 const stageColumns = (whole) => [
-  { name: "from", title: "After", number: true, sort: false, cell: (s) => duration(1000 * s.from_seconds) },
-  { name: "stage", title: "What it did", sort: false, cell: (s) => html`<span class="stage"><span class=${`dot ${kinds[s.stage] || "quiet"}`}></span>${stageWords[s.stage] || s.stage}${s.now && html` <${Badge} kind="tint">now<//>`}</span>` },
-  { name: "seconds", title: "Took", number: true, sort: false, cell: (s) => duration(1000 * s.seconds) }, { name: "share", title: "Share", number: true, sort: false, cell: (s) => percent(s.seconds / whole, 0) },
-  { name: "why", title: "Why", sort: false, cell: (s) => html`<span class="why">${why(s)}</span>` },
+  { name: "stage", title: "What it did", sort: false, cell: (s) => html`<div class="stage"><span class=${`dot ${kinds[s.stage] || "quiet"}`}></span><span>${stageWords[s.stage] || s.stage}${s.now && html` <${Badge} kind="tint">now<//>`}</span></div>${why(s) && html`<p class="hint">${why(s)}</p>`}` },
+  { name: "from", title: "After", number: true, sort: false, cell: (s) => duration(1000 * s.from_seconds) }, { name: "seconds", title: "Took", number: true, sort: false, cell: (s) => duration(1000 * s.seconds) },
+  { name: "share", title: "Share", number: true, sort: false, cell: (s) => percent(s.seconds / whole, 0) },
 ];
 
 // One prompt from its arrival to its end, as a bar over time and as a list. Each stage has some width, however short it was.

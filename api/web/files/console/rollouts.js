@@ -74,7 +74,7 @@ function Rollout({ rollout: st, looks, onDecide }) {
       <${Stat} label="Began" value=${moment(Date.parse(st.began))} /><${Stat} label="Step since" value=${moment(Date.parse(st.since))} /><//>
     <${Table} caption=${`Arms of ${st.plan.model}`} columns=${columns} rows=${st.arms} rowKey=${(a) => a.arm} />
     <${Plots} looks=${looks} />
-    <div class="two">${gates(st).map((g) => html`<${Meter} key=${g.name} label=${g.name} parts=${[{ name: "candidate", value: g.value }]} whole=${g.limit} format=${g.format} />`)}</div>
+    <div class="two">${gates(st).map((g) => html`<${Meter} key=${g.name} label=${g.name} parts=${[{ name: "candidate", value: g.value, kind: g.value > g.limit ? "bad" : "" }]} whole=${g.limit} format=${g.format} />`)}</div>
     ${st.changes?.length > 0 && html`<${Disclosure} title=${`${st.changes.length} changes`}><ul class="stack">${st.changes.map((c, i) => html`<li key=${i} class="hint">${moment(Date.parse(c.at))}: ${c.from} → ${c.to}, ${c.percent} % by ${c.by}</li>`)}</ul><//>`}</section>`;
 }
 

@@ -68,9 +68,9 @@ export function Tenant({ name, live }) {
   ];
   return html`<div class="page stack"><div class="row"><h1>${t.name}</h1><${Badge}>${t.origin === "file" ? "configuration" : "API"}<//></div>${t.error && html`<${Trouble} title="It is not in force" fault=${{ message: t.error }} />`}
     <${Use} name=${t.name} live=${live} />
-    <section class="stack" aria-labelledby="limits"><h2 id="limits">Limits</h2><${Table} caption="Limits" columns=${limitColumns} rows=${t.limits || []} empty=${html`<p class="hint">It has no limits of its own.</p>`} /></section>
+    <section class="stack" aria-labelledby="limits"><h2 id="limits">Limits</h2><${Table} caption=${`Limits of ${t.name}`} columns=${limitColumns} rows=${t.limits || []} empty=${html`<p class="hint">It has no limits of its own.</p>`} /></section>
     <section class="stack" aria-labelledby="keys"><div class="row"><h2 id="keys">Keys</h2><span class="grow"></span><${Button} icon="plus" onClick=${() => open({ label: "", scope: "inference", expires: "" })}>New key<//></div>
-      ${keys.fault ? html`<${Trouble} fault=${keys.fault} onAgain=${keys.again} />` : html`<${Table} caption="Keys" columns=${columns} rows=${keys.value?.keys || []} rowKey=${(k) => k.id} empty=${html`<p class="hint">It has no keys in the store.</p>`} />`}</section>
+      ${keys.fault ? html`<${Trouble} fault=${keys.fault} onAgain=${keys.again} />` : html`<${Table} caption=${`Keys of ${t.name}`} columns=${columns} rows=${keys.value?.keys || []} rowKey=${(k) => k.id} empty=${html`<p class="hint">It has no keys in the store.</p>`} />`}</section>
     <${Dialog} title="New key" open=${form !== null} onClose=${() => open(null)} actions=${html`<${Button} kind="primary" disabled=${change.busy} onClick=${async () => {
       const n = await change.run("admin/keys", { body: { tenant: t.name, scope: form.scope, ...(form.label ? { label: form.label } : {}), ...(form.expires ? { expires: form.expires } : {}) } });
       if (n) { open(null); show(n); } }}>Make it<//>`}>${form && html`<${TextField} label="Label" hint="What it is for" value=${form.label} onValue=${(label) => open({ ...form, label })} />

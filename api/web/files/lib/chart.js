@@ -71,17 +71,18 @@ export function Lines({ label, unit, series, x = ["", ""], height = 140, zero = 
     ${series.length > 1 && html`<ul class="legend">${series.map((s, i) => html`<li key=${s.name}><span class=${`dot s${i % 4}`}></span>${s.name}</li>`)}</ul>`}</div>`;
 }
 
-/** bars: [{label, value, mark?}]; marked ones stand out. Labels are shown where there is room. */
-export function Bars({ label, unit, bars, height = 120, format = count, x }) {
+/** bars: [{label, value, mark?}]; marked ones stand out. Labels are shown where there is room. legend: what plain and marked bars are. */
+export function Bars({ label, unit, bars, height = 120, format = count, x, legend }) {
   const [ref, width] = useWidth(420);
   const values = bars.map((b) => b.value), y = scale(0, Math.max(...values, 1e-9), height);
   const left = leftOf(y, format), room = width - left - pad.right, step = room / Math.max(bars.length, 1), thick = Math.max(1, Math.min(step - 1, step * 0.8));
   const labelled = !x && step >= 40;
   const xLabels = x ? [[left, x[0], "start"], [width - pad.right, x[1], "end"]] : labelled ? bars.map((b, i) => [left + step * (i + 0.5), b.label, "middle"]) : [];
   const summary = bars.length ? `${bars.length} bars, highest ${format(Math.max(...values))}` : "nothing yet";
-  return html`<${Frame} ...${{ label, summary, height, width, left, y, yUnit: unit, format, frameRef: ref, xLabels }}>
+  return html`<div class="plotted"><${Frame} ...${{ label, summary, height, width, left, y, yUnit: unit, format, frameRef: ref, xLabels }}>
     ${bars.map((b, i) => html`<rect key=${i} class=${b.mark ? "bar marked" : "bar"} x=${(left + step * i + (step - thick) / 2).toFixed(1)} y=${y(b.value).toFixed(1)}
-      width=${thick.toFixed(1)} height=${Math.max(0, y(y.list[0]) - y(b.value)).toFixed(1)}><title>${`${b.label}: ${format(b.value)}`}</title></rect>`)}<//>`;
+      width=${thick.toFixed(1)} height=${Math.max(0, y(y.list[0]) - y(b.value)).toFixed(1)}><title>${`${b.label}: ${format(b.value)}`}</title></rect>`)}<//>
+    ${legend && html`<ul class="legend"><li><span class="dot s0"></span>${legend[0]}</li><li><span class="dot s1"></span>${legend[1]}</li></ul>`}</div>`;
 }
 
 /** A line without axes, for a place in a text or a table. */
@@ -91,11 +92,11 @@ export function Spark({ label, values, width = 96, height = 20 }) {
   return html`<svg class="spark" role="img" aria-label=${label} viewBox=${`0 0 ${width} ${height}`} width=${width} height=${height}><path class="line s0" d=${d} /></svg>`;
 }
 
-/** How much of a whole is used: parts [{name, value}] of whole. */
+/** How much of a whole is used: parts [{name, value, kind?}] of whole. */
 export function Meter({ label, parts, whole, format = count }) {
   const used = parts.reduce((n, p) => n + p.value, 0);
   let x = 0;
   return html`<div class="meter"><svg role="img" aria-label=${`${label}: ${format(used)} of ${format(whole)}`} viewBox="0 0 100 4" preserveAspectRatio="none">
-    <rect class="ground" width="100" height="4" />${parts.map((p, i) => { const w = whole ? Math.min(100 - x, (100 * p.value) / whole) : 0; const r = html`<rect key=${p.name} class=${`part s${i % 4}`} x=${x} width=${w} height="4"><title>${`${p.name}: ${format(p.value)}`}</title></rect>`; x += w; return r; })}</svg>
+    <rect class="ground" width="100" height="4" />${parts.map((p, i) => { const w = whole ? Math.min(100 - x, (100 * p.value) / whole) : 0; const r = html`<rect key=${p.name} class=${`part ${p.kind || `s${i % 4}`}`} x=${x} width=${w} height="4"><title>${`${p.name}: ${format(p.value)}`}</title></rect>`; x += w; return r; })}</svg>
     <p class="hint">${label} <span class="numbers">${format(used)} of ${format(whole)}</span></p></div>`;
 }

@@ -2,7 +2,7 @@
 
 export function count(n) {
   if (n === undefined || n === null || Number.isNaN(n)) return "–";
-  return Number(n).toLocaleString("en-US", { maximumFractionDigits: 2 });
+  return Number(n).toLocaleString("en-US", n !== 0 && Math.abs(n) < 1 ? { maximumSignificantDigits: 3 } : { maximumFractionDigits: 2 });
 }
 
 /** 1.2k, 3.4M: for places with little room. */
