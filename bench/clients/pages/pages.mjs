@@ -119,25 +119,39 @@ function load(streams) {
   return async () => { over = true; open.forEach((c) => c.abort()); await Promise.all(all); };
 }
 
+// Two looks at a time: each page has a process of its own.
+async function inEachLook(look) {
+  const left = Object.entries(looks);
+  await Promise.all([1, 2].map(async () => { for (let next = left.shift(); next; next = left.shift()) await look(...next); }));
+}
+
+// Both checks find what is wrong.
+async function checkTheChecks(page) {
+  await page.evaluate(() => { const b = document.createElement("button"); document.querySelector("main").append(b); });
+  if (!(await violations(page)).length) fault("axe did not find a button without a name");
+  await page.evaluate(() => {
+    const over = document.createElement("p"), r = document.querySelector("main a, main button").getBoundingClientRect();
+    over.textContent = "over it";
+    Object.assign(over.style, { position: "fixed", left: `${r.left}px`, top: `${r.top}px`, width: `${r.width}px`, height: `${r.height}px`, zIndex: 99 });
+    document.body.append(over);
+  });
+  if (!(await page.evaluate(`${layout}()`)).includes("lies under")) fault("the check of the layout did not find a covered button");
+}
+
 const browser = await chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox"] });
-for (const [name, how] of Object.entries(looks)) {
+await inEachLook(async (name, how) => {
   const page = await open(browser, name, how);
   await lookAtAll(page, name, views);
-  if (name === "light") { // both find what is wrong
-    await page.evaluate(() => { const b = document.createElement("button"); document.querySelector("main").append(b); });
-    if (!(await violations(page)).length) fault("axe did not find a button without a name");
-    await page.evaluate(() => { const b = document.querySelector("main a, main button"); const over = document.createElement("p"); const r = b.getBoundingClientRect(); over.textContent = "over it"; over.className = "toast"; Object.assign(over.style, { position: "fixed", left: `${r.left}px`, top: `${r.top}px`, width: `${r.width}px`, height: `${r.height}px`, zIndex: 99 }); document.body.append(over); });
-    if (!(await page.evaluate(`${layout}()`)).includes("lies under")) fault("the check of the layout did not find a covered button");
-  }
+  if (name === "light") await checkTheChecks(page);
   await page.context().close();
-}
+});
 const ended = load(50);
-for (const [name, how] of Object.entries(looks)) {
+await inEachLook(async (name, how) => {
   const page = await open(browser, name, how);
   for (const [path, answer] of Object.entries(fixtures)) await page.route(`**/${path}*`, (r) => r.fulfill({ json: answer }));
   await lookAtAll(page, `console-${name}`, ofConsole(admin, KEY));
   await page.context().close();
-}
+});
 await ended();
 await browser.close();
 console.log(`${seen} views, ${faults} faults; pictures in ${PICTURES}`);
