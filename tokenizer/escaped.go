@@ -9,8 +9,14 @@ import (
 // no entries, and a list of merges instead of scores. Nothing merges across line breaks, and line breaks in a row that are an
 // entry are that entry. So llama.cpp reads them; Hugging Face's tokenizers, with a normaliser that writes word marks.
 
+// mmBERT's vocabularies ("gpt2" with the pre-tokenizer mmbert) are such, too, and cut texts into words: a word mark begins each line that has
+// none, and each word mark begins a word, across whose beginning nothing merges. Spaces in a row are a word each, as in llama.cpp.
+
 // newEscaped is a sentencePiece whose pairs join in the order of a list.
-func newEscaped(v *vocabulary, m metadata) (*sentencePiece, error) {
+func newEscaped(v *vocabulary, m metadata) (*sentencePiece, error) { return newListed(v, m, false) }
+
+// newListed is newEscaped, or with words the form of mmBERT.
+func newListed(v *vocabulary, m metadata, words bool) (*sentencePiece, error) {
 	merges, err := readMerges(m)
 	if err != nil {
 		return nil, err
@@ -27,10 +33,13 @@ func newEscaped(v *vocabulary, m metadata) (*sentencePiece, error) {
 		if err != nil {
 			return nil, err
 		}
+		if words && strings.LastIndex(left+right, wordMark) > 0 {
+			continue
+		}
 		p.boundBy(left + right)
 		p.pairs.add(p.mergeSymbol(&s, left), p.mergeSymbol(&s, right), uint32(i), p.mergeSymbol(&s, left+right))
 	}
-	p.breaks = lineBreaks(v)
+	p.breaks, p.markLines = lineBreaks(v), words
 	return p, nil
 }
 
@@ -73,8 +82,13 @@ func (p *sentencePiece) appendLines(dst []int32, text string, s *scratch) []int3
 		if n < 0 {
 			n = len(text)
 		}
-		if n > 0 {
-			dst = p.appendWords(dst, text[:n], s)
+		if line := text[:n]; n > 0 {
+			if p.markLines && startsSpace(line) == 0 {
+				end := p.wordEnd(line)
+				dst = p.appendPiece(dst, " "+line[:end], s)
+				line = line[end:]
+			}
+			dst = p.appendWords(dst, line, s)
 			text = text[n:]
 			continue
 		}

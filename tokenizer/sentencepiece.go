@@ -22,6 +22,7 @@ type sentencePiece struct {
 	bytes       [256]int32
 	spacePrefix bool    // a text, and a text after a special token, starts as if with a space
 	breaks      []int32 // tokens of line breaks in a row, by how many, in vocabularies that cut text there; nil: text is not cut
+	markLines   bool    // each line starts as if with a space, unless it does
 	// wordBound: no entry has a space after another character. Nothing then
 	// merges across the beginning of a word, and words can be cached.
 	wordBound bool

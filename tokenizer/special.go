@@ -142,7 +142,7 @@ func specialStrips(v *vocabulary, modelName string) map[int32]strip {
 	strips := map[int32]strip{}
 	name := strings.ToLower(modelName)
 	switch {
-	case slices.Contains([]string{"jina-v2-de", "jina-v2-es", "jina-v2-code"}, v.pre):
+	case slices.Contains([]string{"jina-v2-de", "jina-v2-es", "jina-v2-code", preWords}, v.pre):
 		if id, ok := v.ids["<mask>"]; ok {
 			strips[id] = stripLeft
 		}

@@ -149,6 +149,9 @@ func (t *Tokenizer) buildBytePair(m metadata) error {
 	if err != nil {
 		return err
 	}
+	if name == preWords {
+		return t.buildWords(m)
+	}
 	pre, err := preTokenizerFor(name)
 	if err != nil {
 		return err
@@ -205,6 +208,19 @@ func (t *Tokenizer) buildEscaped(m metadata) (err error) {
 	}
 	t.vocabulary.addBOS = t.vocabulary.bos != none
 	t.model, err = newEscaped(t.vocabulary, m)
+	return err
+}
+
+// preWords is the pre-tokenizer of mmBERT.
+const preWords = "mmbert"
+
+func (t *Tokenizer) buildWords(m metadata) (err error) {
+	d := specialDefaults{bos: none, eos: none, unknown: none, separator: none}
+	if err := t.readKind(m, kindEscaped, preWords, d); err != nil {
+		return err
+	}
+	t.leadingSpace = true
+	t.model, err = newListed(t.vocabulary, m, true)
 	return err
 }
 
