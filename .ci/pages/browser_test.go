@@ -62,6 +62,19 @@ func openFor(t *testing.T, most time.Duration, server, path string, allowed ...s
 	t.Helper()
 	ctx, cancel := chromedp.NewContext(browser, chromedp.WithNewBrowserContext())
 	ctx, end := context.WithTimeout(ctx, most)
+	return show(ctx, t, func() { end(); cancel() }, server, path, allowed...)
+}
+
+// beside opens another tab of the same profile.
+func (p *tab) beside(path string) *tab {
+	p.t.Helper()
+	ctx, cancel := chromedp.NewContext(p.ctx)
+	return show(ctx, p.t, cancel, p.url, path)
+}
+
+// show shows an address in the tab of a context, which end ends.
+func show(ctx context.Context, t *testing.T, end func(), server, path string, allowed ...string) *tab {
+	t.Helper()
 	p := &tab{t: t, ctx: ctx, url: server, allowed: allowed}
 	t.Cleanup(func() {
 		p.mu.Lock()
@@ -70,7 +83,6 @@ func openFor(t *testing.T, most time.Duration, server, path string, allowed ...s
 		}
 		p.mu.Unlock()
 		end()
-		cancel()
 	})
 	if err := chromedp.Listen(ctx, p.hear); err != nil {
 		t.Fatal(err)

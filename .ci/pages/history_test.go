@@ -78,6 +78,7 @@ func TestHistory(t *testing.T) {
 	p.sees("What you ask is kept in this browser only.")
 	p.click("Export, import or delete conversations")
 	p.chooses("input[type=file]", file)
+	p.sees("One conversation was read")
 	p.wait("document.querySelectorAll('.conversations li').length === 1")
 	p.script("document.querySelector('.conversations li a').click()")
 	p.sees("an answer to keep")
@@ -101,7 +102,7 @@ func (p *tab) chooses(selector, file string) {
 func TestAReloadAmidAWriteLosesNothing(t *testing.T) {
 	p := open(t, serve(t), "/playground/")
 	p.sees("Ask weir-default something")
-	p.script(`IDBDatabase.prototype.transaction = () => ({ objectStore: () => ({ put: () => ({}) }) })`) // which never completes
+	p.script(`IDBDatabase.prototype.transaction = () => ({ objectStore: () => ({ get: () => ({}) }) })`) // which never completes
 	p.ask("Is this kept?")
 	p.answered()
 	p.do(chromedp.Reload())
@@ -158,4 +159,78 @@ func TestPull(t *testing.T) {
 		next <- struct{}{}
 	}
 	p.wait(`document.querySelector("table").innerText.includes("qwen3:0.6b")`)
+}
+
+// Two tabs go on with one conversation: neither loses what the other has added.
+func TestTwoTabsOfAConversation(t *testing.T) {
+	t.Parallel()
+	one := open(t, serve(t), "/playground/")
+	one.ask("The beginning")
+	one.answered()
+	two := one.beside("/playground/" + evaluate[string](one, "location.hash"))
+	two.sees("The beginning")
+	two.ask("Said in tab two")
+	two.answered()
+	one.ask("Said in tab one")
+	one.answered()
+	kept := module("playground/history.js") + `.then((h) => h.list()).then(([c]) => Object.values(c.nodes).map((n) => n.state + n.content).join())`
+	for _, p := range []*tab{one, two} {
+		if all := p.awaited(kept); !strings.Contains(all, "Said in tab one") || !strings.Contains(all, "Said in tab two") || strings.Contains(all, "running") {
+			t.Errorf("what is kept: %s", all)
+		}
+	}
+	two.do(chromedp.Reload())
+	two.wait(`document.querySelector(".turns")?.innerText.includes("Said in tab one")`)
+}
+
+// A browser may close the database of a page: what is asked then is kept all the same.
+func TestADatabaseThatIsClosed(t *testing.T) {
+	t.Parallel()
+	p := open(t, serve(t), "/playground/")
+	p.ask("Before")
+	p.answered()
+	p.script(`{ const begin = IDBDatabase.prototype.transaction; let closed = false;
+		IDBDatabase.prototype.transaction = function (...a) { if (!closed) { closed = true; this.close(); } return begin.apply(this, a); }; }`)
+	p.ask("And after?")
+	p.answered()
+	p.wait("!Object.keys(sessionStorage).length")
+	p.do(chromedp.Reload())
+	p.wait(`document.querySelector(".turns")?.innerText.includes("And after?")`)
+}
+
+// Where the browser keeps nothing the page says so.
+func TestABrowserThatKeepsNothing(t *testing.T) {
+	t.Parallel()
+	p := open(t, serve(t), "/playground/")
+	p.script(`IDBDatabase.prototype.transaction = () => { throw new DOMException("no", "InvalidStateError") }`)
+	p.ask("Is this kept?")
+	p.sees("What you ask is kept until this tab is closed.")
+	p.answered()
+}
+
+// A key that was copied with a sign that no header takes is refused at the form, where another one can be typed.
+func TestAKeyThatNoHeaderTakes(t *testing.T) {
+	t.Parallel()
+	p := open(t, serve(t, "--api-key", "weir-right"), "/playground/", "401")
+	for _, key := range []string{"weir-righ…", "weir-right"} {
+		p.types("input", key+"\r")
+		if key != "weir-right" {
+			p.sees("copy it again")
+			p.script(`document.querySelector("input").value = ""`)
+		}
+	}
+	p.sees("Ask weir-default something")
+}
+
+// A file whose turns follow each other in a circle, and whose fields are not what they should be, is read and shown.
+func TestAFileOfNonsense(t *testing.T) {
+	t.Parallel()
+	p := open(t, serve(t), "/playground/")
+	read := module("playground/history.js") + `.then(async (h) => { for (const c of h.imported(JSON.stringify({ weir_playground: 1, conversations: [{ id: "c", leaf: "b", nodes: {
+		a: { id: "a", parent: "b", role: "user", content: "round", stats: 7, fault: { message: {} } }, b: { id: "b", parent: "a", role: "assistant", content: "and round", tokens: 1, gaps: {}, stats: [], refusal: {} } } }] }))) await h.save(c); return "" })`
+	p.awaited(read)
+	p.do(chromedp.Navigate(p.url+"/playground/#/chat/c"), chromedp.Reload())
+	p.sees("and round")
+	p.click("Remove this turn and what follows")
+	p.wait(`!document.querySelector(".turns").innerText.includes("and round")`)
 }

@@ -42,6 +42,7 @@ async function faultOf(response) {
 export async function send(path, { method, body, signal, headers = {} } = {}) {
   const h = { ...headers };
   const k = key.get();
+  if (/[^ -~]/.test(k)) throw new Fault({ message: "the key has signs that no key has, such as … or a dash that a text program made: copy it again", status: 401, code: "invalid_api_key" });
   if (k) h.Authorization = `Bearer ${k}`;
   if (body !== undefined) h["Content-Type"] = "application/json";
   let response;

@@ -15,7 +15,23 @@ const shownTurns = 60; // that are drawn; earlier ones on demand
 
 /** All conversations that are open, and what runs in them. One per page. */
 class Book {
-  constructor() { this.open = new Map(); this.list = []; this.listeners = new Set(); this.ready = this.reload(); }
+  constructor() {
+    this.open = new Map(); this.list = []; this.listeners = new Set();
+    history.onMemory(() => { toast("This browser keeps nothing: what you ask is gone when this tab is closed", "bad"); this.changed(); });
+    history.onOthers((o) => this.hear(o));
+    this.ready = this.reload();
+  }
+  // hear takes over what another tab has kept or deleted.
+  async hear({ id, gone, ...entry }) {
+    this.list = this.list.filter((e) => id && e.id !== id);
+    if (!gone) this.list = [{ id, ...entry }, ...this.list].sort((a, b) => b.updated - a.updated);
+    const c = this.open.get(id);
+    if (c && !gone) {
+      await history.refresh(c);
+      if (c.leaf && !this.isBusy(c)) tree.choose(c, c.nodes[c.leaf]); // it goes on where the other tab has gone on
+    }
+    this.changed();
+  }
   async reload() {
     try { this.list = (await history.list()).map((c) => ({ id: c.id, title: tree.titleOf(c), updated: c.updated })); } catch { this.list = []; }
     this.changed();
@@ -76,7 +92,7 @@ export function Conversations({ current }) {
     <ul>${b.list.slice(0, shown).map((c) => html`<li key=${c.id}><a href=${`#/chat/${c.id}`} aria-current=${c.id === current ? "page" : undefined} title=${`${c.title}, ${moment(c.updated)}`}>${c.title}</a>
       <${Button} kind="quiet" small icon="trash" label=${`Delete ${c.title}`} onClick=${async () => { await b.removeAndOffer(c.id); if (c.id === current) go("chat"); }} /></li>`)}</ul>
     ${b.list.length > shown && html`<${Button} small kind="quiet" onClick=${() => show(shown + 50)}>Show more<//>`}
-    ${!b.list.length && html`<p class="hint">What you ask is kept in this browser only.</p>`}
+    ${(!b.list.length || !history.isKept()) && html`<p class="hint">${history.isKept() ? "What you ask is kept in this browser only." : "What you ask is kept until this tab is closed."}</p>`}
     ${managing && html`<${Manage} onClose=${() => manage(false)} />`}</section>`;
 }
 
@@ -98,7 +114,7 @@ function Manage({ onClose }) {
       const list = history.imported(await f.text());
       for (const c of list) await history.save(c);
       await book.reload();
-      toast(`${list.length} conversations were read`, "good");
+      toast(list.length === 1 ? "One conversation was read" : `${list.length} conversations were read`, "good");
       onClose();
     } catch (err) { toast(`The file cannot be read: ${err.message}`, "bad"); }
   };
@@ -150,7 +166,7 @@ export function Chat({ id, model, models, builtIn }) {
     if (!id) { setConversation(tree.newConversation(stored(settingsName, {}))); return; }
     b.get(id).then((found) => { if (over) return; setConversation(found); setMissing(!found); end.current = true; });
     return () => { over = true; };
-  }, [id]);
+  }, [id, missing && b.list.some((e) => e.id === id)]); // which a file or another tab has brought
   useLayoutEffect(() => { const l = log.current; if (l && end.current) l.scrollTop = l.scrollHeight; });
 
   const run = useCallback((conversation, parent) => {
