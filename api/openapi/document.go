@@ -169,11 +169,14 @@ func (d *document) responses(rt *edge.Route, method string, o *Operation) map[st
 	if o.Body != nil || len(o.Query) > 0 {
 		statuses = append(statuses, http.StatusBadRequest)
 	}
+	if o.Body != nil || len(o.Query) > 0 || strings.Contains(rt.Pattern, "{") || rt.Infers { // which may name what is not there
+		statuses = append(statuses, http.StatusNotFound)
+	}
+	if !rt.Open && (o.Body != nil || method != http.MethodGet || o.Group == groupBatches || o.Group == groupAnthropic || o.Group == groupLlama) {
+		statuses = append(statuses, http.StatusNotImplemented)
+	}
 	if o.Body != nil {
 		statuses = append(statuses, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType)
-	}
-	if strings.Contains(rt.Pattern, "{") || rt.Infers {
-		statuses = append(statuses, http.StatusNotFound)
 	}
 	if rt.Infers {
 		statuses = append(statuses, http.StatusRequestTimeout, http.StatusConflict, http.StatusUnprocessableEntity, http.StatusBadGateway)
@@ -192,6 +195,14 @@ func headerRef(name string) map[string]any {
 	return map[string]any{"$ref": "#/components/headers/" + name}
 }
 
+// form is how the errors of an API look: what begins the names of the answers, the name of the schema, and the media type.
+type form struct{ prefix, schema, kind string }
+
+var forms = []form{
+	{"Fault", "Fault", jsonKind}, {"Messages", "MessagesFault", jsonKind}, {"Predict", "PredictFault", jsonKind}, {"Ollama", "OllamaFault", jsonKind},
+	{"State", "StateFault", jsonKind}, {"Page", "PageFault", "text/plain"},
+}
+
 // prefixOf begins the names of the error answers of an operation, which have the form of its API.
 func prefixOf(o *Operation) string {
 	switch o.Group {
@@ -199,6 +210,14 @@ func prefixOf(o *Operation) string {
 		return "Messages"
 	case groupPredict:
 		return "Predict"
+	case groupOllama:
+		return "Ollama"
+	}
+	switch {
+	case o.State:
+		return "State"
+	case o.Kind == "text/html":
+		return "Page"
 	}
 	return "Fault"
 }
@@ -212,13 +231,14 @@ func (d *document) faults() map[string]any {
 	all := map[string]any{}
 	for status, list := range codes {
 		slices.Sort(list)
-		for prefix, schema := range map[string]string{"Fault": "Fault", "Messages": "MessagesFault", "Predict": "PredictFault"} {
-			if !d.told[prefix+strconv.Itoa(status)] {
+		for _, f := range forms {
+			name := f.prefix + strconv.Itoa(status)
+			if !d.told[name] {
 				continue
 			}
-			all[prefix+strconv.Itoa(status)] = map[string]any{
+			all[name] = map[string]any{
 				"description": strings.TrimPrefix(http.StatusText(status)+": "+strings.Join(list, ", "), ": "),
-				"content":     map[string]any{jsonKind: map[string]any{"schema": named(schema)}},
+				"content":     map[string]any{f.kind: map[string]any{"schema": named(f.schema)}},
 				"headers": map[string]any{
 					"x-request-id": headerRef("RequestID"), "x-should-retry": headerRef("ShouldRetry"), "retry-after-ms": headerRef("RetryAfter"),
 					"x-weir-reason": map[string]any{"description": "The error's code", "schema": words("", list...)},

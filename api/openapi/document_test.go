@@ -101,6 +101,31 @@ func walk(v any, see func(map[string]any)) {
 	}
 }
 
+// TestErrorsHaveTheFormOfTheirAPI: the errors of an operation are those that its path answers with, and those of models, features and
+// files that are not there are among them.
+func TestErrorsHaveTheFormOfTheirAPI(t *testing.T) {
+	d := everything(t)
+	responses, _ := d["components"].(map[string]any)["responses"].(map[string]any)
+	paths, _ := d["paths"].(map[string]any)
+	for _, c := range []struct{ method, path, status, name, kind string }{
+		{"post", "/api/chat", "400", "OllamaFault", "application/json"}, {"post", "/api/show", "404", "OllamaFault", "application/json"},
+		{"delete", "/api/delete", "501", "OllamaFault", "application/json"}, {"post", "/api/pull", "501", "OllamaFault", "application/json"},
+		{"get", "/props", "404", "Fault", "application/json"}, {"post", "/tokenize", "404", "Fault", "application/json"},
+		{"post", "/v1/messages/count_tokens", "404", "MessagesFault", "application/json"}, {"get", "/v1/files", "501", "Fault", "application/json"},
+		{"get", "/ready", "404", "StateFault", "application/json"}, {"get", "/docs/{file}", "404", "PageFault", "text/plain"},
+	} {
+		item, _ := paths[c.path].(map[string]any)
+		operation, _ := item[c.method].(map[string]any)
+		answers, _ := operation["responses"].(map[string]any)
+		answer, _ := answers[c.status].(map[string]any)
+		to, _ := answer["$ref"].(string)
+		text, err := json.Marshal(responses[strings.TrimPrefix(to, "#/components/responses/")])
+		if want := `"content":{"` + c.kind + `":{"schema":{"$ref":"#/components/schemas/` + c.name + `"}}}`; err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("%s %s answers %s with %s, not %s", c.method, c.path, c.status, text, want)
+		}
+	}
+}
+
 // TestFieldsAreReadByTheCode: what requests may have, by the document, is what the readers of api/openai and its neighbours read.
 func TestFieldsAreReadByTheCode(t *testing.T) {
 	read := namesInCode(t, "../openai/*.go", "../openai/*/*.go", "../messagebatch/*.go", "../batch/*.go", "../predict/*.go", "../completion/*.go")

@@ -52,6 +52,9 @@ var schemas = map[string]Schema{
 	"Fault": object("An error, as OpenAI's clients read it", need("error", object("", need("message", text("")), need("type", text("")), need("param", null(text("The field at fault"))), need("code", null(text("")))))),
 	"MessagesFault": object("An error, as Anthropic's clients read it", need("type", words("", "error")), need("error", object("", need("type", text("")), need("message", text("")), may("details", open("")))),
 		may("request_id", text(""))),
+	"OllamaFault":  object("An error, as Ollama's clients read it", need("error", text(""))),
+	"StateFault":   object("How the server is", need("status", text(""))),
+	"PageFault":    text(""),
 	"PredictFault": object("An error of a prediction", need("error", text(""))),
 
 	"ChatRequest": object("", append(append(answerFields(), chatFields()...),

@@ -18,6 +18,7 @@ type Operation struct {
 	Kind     string // media type of the answer; "" is JSON
 	Streams  bool   // with stream: true the answer is server-sent events
 	Lines    bool   // with streaming on the answer is lines of JSON
+	State    bool   // errors say how the server is, and have no code
 }
 
 // Query is a parameter behind the path.

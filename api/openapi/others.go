@@ -81,7 +81,7 @@ var poolingOperations = map[string]Operation{
 
 	"POST /tokenize": {Group: groupTokens, Summary: "The ids of a text, or of messages under the chat template", Body: object("", may("model", text("")), may("prompt", text("")), may("messages", list("", named("ChatMessage"))), may("content", text("llama.cpp's name: the answer has its form")),
 		may("add_special", flag("With content")), may("with_pieces", flag("With content")), may("add_special_tokens", flag("")), may("parse_special", flag("")), may("return_token_strs", flag(""))),
-		Answer: object("", need("count", integer("")), need("tokens", list("", integer(""))), may("max_model_len", integer("")), may("token_strs", null(list("", text("")))))},
+		Answer: object("Of llama.cpp's form tokens alone", may("count", integer("")), need("tokens", list("", Schema{})), may("max_model_len", integer("")), may("token_strs", null(list("", text("")))))},
 	"POST /detokenize": {Group: groupTokens, Summary: "The text of ids", Body: object("", may("model", text("")), need("tokens", list("", integer(""))), may("skip_special_tokens", flag(""))), Answer: object("", need("prompt", text("")))},
 	"POST /apply-template": {Group: groupTokens, Summary: "Messages as the prompt that the model sees", Body: object("", may("model", text("")), need("messages", list("", named("ChatMessage"))), may("tools", list("", named("ChatTool")))),
 		Answer: object("", need("prompt", text("")))},
@@ -120,8 +120,8 @@ var predictOperations = map[string]Operation{
 
 var serverOperations = map[string]Operation{
 	"GET /":                    {Group: groupServer, Summary: "That the server lives; browsers are led to the playground"},
-	"GET /health":              {Group: groupServer, Summary: "200 once requests are served"},
-	"GET /ready":               {Group: groupServer, Summary: "200 while new requests are taken", Query: []Query{{"deep", "Whether all models can answer", text("")}, {"model", "Whether this one can", text("")}}},
+	"GET /health":              {Group: groupServer, State: true, Summary: "200 once requests are served"},
+	"GET /ready":               {Group: groupServer, State: true, Summary: "200 while new requests are taken", Query: []Query{{"deep", "Whether all models can answer", text("")}, {"model", "Whether this one can", text("")}}},
 	"GET /version":             {Group: groupServer, Summary: "The version of weir"},
 	"GET /metrics":             {Group: groupServer, Summary: "Metrics in Prometheus's form", Kind: "text/plain", Answer: text("")},
 	"GET /openapi.json":        {Group: groupServer, Summary: "This document"},
