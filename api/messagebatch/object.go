@@ -145,7 +145,11 @@ func (c *call) list() *api.Error {
 	list, more, fault := d.List(p, func(b *batch.Batch) bool { return strings.HasPrefix(b.ID, idPrefix) && (!b.Status.Over() || d.Has(b)) })
 	if fault != nil {
 		if fault.Param == "after" {
-			fault.Param = "after_id"
+			name := "after_id"
+			if p.Ascending {
+				name = "before_id"
+			}
+			return api.RefuseParam(fault.Code, name, "%s is %.80q; it must be an id of the list", name, p.After)
 		}
 		return fault
 	}

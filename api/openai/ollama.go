@@ -51,7 +51,7 @@ func idle(c *generating, m *models.Model, generates bool) (bool, *api.Error) {
 	if fault != nil {
 		return true, fault
 	}
-	unloads := keep != nil && *keep == 0
+	unloads := keep != nil && *keep == 0 && c.caller.Scope.Has(tenant.ScopeAdmin) // of others it is ignored
 	if m.Upstream == nil && !unloads {
 		if m.Kind() != models.KindGenerate {
 			return true, wrongKind(m)

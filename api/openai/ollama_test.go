@@ -271,6 +271,19 @@ func TestOllamaKeepAliveIsTheOperators(t *testing.T) {
 	if res.StatusCode != 200 || len(catalog.kept) > 0 || !strings.Contains(res.Header.Get("X-Weir-Warnings"), "scope "+tenant.ScopeAdmin.String()) {
 		t.Errorf("%d, kept %v, %s", res.StatusCode, catalog.kept, res.Header.Get("X-Weir-Warnings"))
 	}
+	if _, text := r.do("POST", routeOllamaGenerate, "Authorization: Bearer sk-0123456789\r\n", `{"model":"test-model","prompt":"","keep_alive":0}`); !strings.Contains(text, `"done_reason":"load"`) {
+		t.Errorf("the answer says that the model was unloaded: %s", text)
+	}
+}
+
+// The name of a model that is not here is told back as far as people read.
+func TestOllamaNamesWithoutAnEnd(t *testing.T) {
+	r := newRig(t, DefaultConfig(), &fakeBackend{})
+	defer r.close()
+	status, text := r.post(routeOllamaChat, `{"model":"`+strings.Repeat("é", 50_000)+`","messages":[{"role":"user","content":"hi"}]}`)
+	if status != 404 || len(text) > 1000 || !strings.Contains(text, "éé…' not found") {
+		t.Errorf("%d, %d bytes: %.300s", status, len(text), text)
+	}
 }
 
 // A model that is not here is pulled where the operator allows it, for callers with the scope of operators.

@@ -55,6 +55,11 @@ func TestMessageBatches(t *testing.T) {
 	if len(results) != 3 || results["one"] != "succeeded assistant" || results["wrong"] != "errored invalid_request_error" {
 		t.Errorf("%v", results)
 	}
+	for _, name := range []string{"after_id", "before_id"} {
+		if status, fault := ask(http.MethodGet, "/v1/messages/batches?"+name+"=msgbatch_none", key, ""); status != 400 || !strings.Contains(fmt.Sprint(fault["error"]), name+" is") {
+			t.Errorf("%s of no batch: %d %v", name, status, fault)
+		}
+	}
 	if _, list := ask(http.MethodGet, "/v1/messages/batches?limit=1", key, ""); list["first_id"] != id || list["has_more"] != false {
 		t.Errorf("%v", list)
 	}

@@ -2,6 +2,7 @@ package ollama
 
 import (
 	"encoding/json"
+	"strings"
 
 	"weir/api"
 )
@@ -11,11 +12,21 @@ func AppendFault(dst []byte, fault *api.Error, model string) []byte {
 	message := fault.Message
 	switch {
 	case fault.Code == "model_not_found" && model != "": // clients look for these words
-		message = "model '" + model + "' not found: " + message
+		message = "model '" + shortened(model) + "' not found: " + message
 	case fault.Code == "context_length_exceeded":
 		message = "the input length exceeds the context length: " + message
 	}
 	return append(api.AppendString(append(dst, `{"error":`...), message), '}')
+}
+
+// mostNameBytes of a name are told back.
+const mostNameBytes = 200
+
+func shortened(name string) string {
+	if len(name) <= mostNameBytes {
+		return name
+	}
+	return strings.ToValidUTF8(name[:mostNameBytes], "") + "…"
 }
 
 // maxNamedBytes of a body are read for the name of a model that was not found.
