@@ -46,6 +46,17 @@ func (a *Access) Check(method, host, origin string) *Error {
 	return nil
 }
 
+// CheckPage refuses what a page of another origin asks for in the background, reading included, by what browsers tell of a request in
+// Sec-Fetch-Site and Sec-Fetch-Dest. Other clients send neither, and an address that a person opens passes.
+func (a *Access) CheckPage(site, dest, host, origin string) *Error {
+	own := site == "" || site == "none" || site == "same-origin"
+	if own || dest == "document" || origin != "" && a.takesOrigin(origin, host) {
+		return nil
+	}
+	return Refuse("origin_not_allowed", "a page of another origin asks for this in the background, and this listener answers its own pages alone; "+
+		"start it with --allowed-origins ORIGIN to let one")
+}
+
 func refuseOrigin(origin string) *Error {
 	return Refuse("origin_not_allowed", fmt.Sprintf("pages from %.80q may not call this server; start it with --allowed-origins ORIGIN to let them", origin))
 }

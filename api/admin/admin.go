@@ -172,7 +172,11 @@ func New(c Config) http.Handler {
 // guard keeps out web pages that reach this listener through a browser.
 func (c Config) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if e := c.Access.Check(r.Method, r.Host, r.Header.Get("Origin")); e != nil {
+		e := c.Access.Check(r.Method, r.Host, r.Header.Get("Origin"))
+		if e == nil { // profiles and events cost something, even where the page cannot read them
+			e = c.Access.CheckPage(r.Header.Get("Sec-Fetch-Site"), r.Header.Get("Sec-Fetch-Dest"), r.Host, r.Header.Get("Origin"))
+		}
+		if e != nil {
 			refuse(w, e)
 			return
 		}

@@ -8,6 +8,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"weir/api"
 )
 
 func TestRoutes(t *testing.T) {
@@ -75,6 +77,31 @@ func TestReset(t *testing.T) {
 		h.ServeHTTP(w, r)
 		if w.Code != tc.status || !strings.Contains(w.Body.String(), tc.body) {
 			t.Errorf("%s %s: %d %.200s", tc.method, tc.target, w.Code, w.Body)
+		}
+	}
+}
+
+// TestPagesOfOthers: a page of another origin begins no profile and takes no place of those that look, though it could not read either.
+func TestPagesOfOthers(t *testing.T) {
+	h := New(Config{Metrics: http.NotFoundHandler(), Access: api.Access{Origins: []string{"https://board.example"}}})
+	for _, tc := range []struct {
+		site, dest, origin string
+		status             int
+	}{
+		{"", "", "", 200}, {"none", "document", "", 200}, {"same-origin", "empty", "", 200}, {"cross-site", "document", "", 200},
+		{"cross-site", "image", "", 403}, {"same-site", "empty", "", 403}, {"cross-site", "empty", "https://evil.example", 403},
+		{"cross-site", "iframe", "", 403}, {"cross-site", "empty", "https://board.example", 200},
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/version", nil)
+		for name, value := range map[string]string{"Sec-Fetch-Site": tc.site, "Sec-Fetch-Dest": tc.dest, "Origin": tc.origin} {
+			if value != "" {
+				r.Header.Set(name, value)
+			}
+		}
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if w.Code != tc.status {
+			t.Errorf("%+v: %d %s", tc, w.Code, w.Body)
 		}
 	}
 }
