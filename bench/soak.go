@@ -365,6 +365,20 @@ func (s *soak) gauges(ctx context.Context) (map[string]float64, error) {
 // readGauges finds the named series in Prometheus' text format. A name that is
 // not there is an error: a check that finds nothing must not pass.
 func readGauges(page io.Reader, names []string) (map[string]float64, error) {
+	out, err := readSeries(page, names)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		if _, ok := out[name]; !ok {
+			return nil, fmt.Errorf("series %s is not there", name)
+		}
+	}
+	return out, nil
+}
+
+// readSeries finds those of the named series that are there, and sums each over its labels.
+func readSeries(page io.Reader, names []string) (map[string]float64, error) {
 	out := map[string]float64{}
 	lines := bufio.NewScanner(page)
 	lines.Buffer(nil, 1<<20)
@@ -381,13 +395,5 @@ func readGauges(page io.Reader, names []string) (map[string]float64, error) {
 			out[name] += v
 		}
 	}
-	if err := lines.Err(); err != nil {
-		return nil, err
-	}
-	for _, name := range names {
-		if _, ok := out[name]; !ok {
-			return nil, fmt.Errorf("series %s is not there", name)
-		}
-	}
-	return out, nil
+	return out, lines.Err()
 }

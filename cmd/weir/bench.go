@@ -14,14 +14,14 @@ func newBench() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench",
 		Short: "Measure servers, models, kernels and the scheduler",
-		Long: "Measure servers, models, kernels and the scheduler. serve, soak and predict send requests\n" +
+		Long: "Measure servers, models, kernels and the scheduler. quick, serve, soak and predict send requests\n" +
 			"to a running server, weir or another one with the same API; engine, batched, embed, gbdt and quality\n" +
 			"load a model in this process; micro and sim need no model; compare reads the results of the others.",
 		Args: knownVerb,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(
-		newBenchServe(), newBenchPredict(),
+		newBenchQuick(), newBenchServe(), newBenchPredict(),
 		newBenchCompare(),
 		newBenchEngine(), newBenchBatched(), newBenchMicro(), newBenchGBDT(), newBenchEmbed(), newBenchQuality(),
 		newBenchSoak(), newBenchCluster(), newBenchRelay(), newBenchNeighbours(),
