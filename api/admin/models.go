@@ -76,11 +76,12 @@ const (
 const (
 	ModelLoad     = "load"     // into memory
 	ModelUnload   = "unload"   // once its requests have ended; new ones are refused until load
+	ModelStop     = "stop"     // once its requests have ended; the next one brings it back
 	ModelAlias    = "alias"    // let a version answer for its name
 	ModelRollback = "rollback" // let the version answer that did before
 )
 
-var modelActions = []string{ModelLoad, ModelUnload, ModelAlias, ModelRollback}
+var modelActions = []string{ModelLoad, ModelUnload, ModelStop, ModelAlias, ModelRollback}
 
 // ModelChange is what an operator asks for.
 type ModelChange struct {

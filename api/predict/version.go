@@ -104,9 +104,9 @@ func (s *Server) take(j *job, version string) *api.Error {
 
 // notServed refuses a request for a model that is not here, or not for the caller.
 func notServed(model, version string) *api.Error {
-	what := fmt.Sprintf("model %q", model)
+	what := "model " + quote(model)
 	if version != "" {
-		what += fmt.Sprintf(" of version %q", version)
+		what += " of version " + quote(version)
 	}
 	e := api.Refuse("model_not_found", what+" is not served here, or not to this caller; POST /v2/repository/index lists what is")
 	e.Param = "model"

@@ -45,18 +45,18 @@ func newStop() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "stop MODEL",
 		Short: "Take a model of a running server out of memory, once its requests have ended",
-		Long: "Take a model of a running server out of memory, once its requests have ended. New requests for it are refused\n" +
-			"until weir models load MODEL. The server goes on; Ctrl-C in its terminal ends it.",
+		Long: "Take a model of a running server out of memory, once its requests have ended. The next request for it brings it\n" +
+			"back; weir models unload MODEL has requests refused until weir models load. The server goes on; Ctrl-C in its terminal ends it.",
 		Example: "  weir stop chat",
 		Args:    exactly(1),
 	}
 	return operating(cmd, func(ctx context.Context, o *operator, args []string) error {
 		var done admin.ModelChanged
-		if err := o.call(ctx, http.MethodPost, "/admin/models/"+admin.ModelUnload, map[string]string{"name": args[0]}, &done); err != nil {
+		if err := o.call(ctx, http.MethodPost, "/admin/models/"+admin.ModelStop, map[string]string{"name": args[0]}, &done); err != nil {
 			return err
 		}
 		name := console.Printable(args[0])
-		_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s is not in memory any more; weir models load %s brings it back\n", name, name)
+		_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s leaves memory; the next request brings it back\n", name)
 		return err
 	})
 }

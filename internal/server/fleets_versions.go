@@ -239,7 +239,7 @@ func (f *fleets) give(name, label, by string) error {
 	n := f.names()[name]
 	if n == nil || n.index(label) < 0 {
 		f.mu.Unlock()
-		return fmt.Errorf("%w: %s@%s", admin.ErrNoModel, name, label)
+		return fmt.Errorf("%w: %.100s@%.100s", admin.ErrNoModel, name, label)
 	}
 	before := n.versions[n.answers].label
 	over := before

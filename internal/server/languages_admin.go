@@ -80,7 +80,7 @@ func (l *languages) forecastOf(name, label string, others int64) *admin.Forecast
 
 // modelActions are the audit log's names of changes.
 var modelActions = map[string]string{
-	admin.ModelLoad: state.ActionModelLoad, admin.ModelUnload: state.ActionModelUnload, admin.ModelAlias: state.ActionModelAlias, admin.ModelRollback: state.ActionModelRollback,
+	admin.ModelLoad: state.ActionModelLoad, admin.ModelUnload: state.ActionModelUnload, admin.ModelStop: state.ActionModelStop, admin.ModelAlias: state.ActionModelAlias, admin.ModelRollback: state.ActionModelRollback,
 }
 
 // Do implements admin.Models.
@@ -107,6 +107,8 @@ func (l *languages) Do(ctx context.Context, by string, c admin.ModelChange) (adm
 		err = l.versions.Load(ctx, c.Name, c.Version)
 	case admin.ModelUnload:
 		err = l.versions.Unload(c.Name, c.Version)
+	case admin.ModelStop:
+		err = l.versions.Stop(c.Name, c.Version)
 	case admin.ModelAlias:
 		_, err = l.versions.Move(ctx, c.Name, c.Version)
 	case admin.ModelRollback:

@@ -93,6 +93,12 @@ func TestSeveralModels(t *testing.T) {
 	if status, _, _ := s.Said("other"); status != http.StatusOK {
 		t.Errorf("a model that was loaded again: %d", status)
 	}
+	if status, _, body := s.ChangeModel(admin.ModelStop, "other", ""); status != http.StatusOK || state("other@") == "unloaded" {
+		t.Errorf("stop: %d %s, and it is %s", status, body, state("other@"))
+	}
+	if status, _, _ := s.Said("other"); status != http.StatusOK {
+		t.Errorf("a model that was stopped: %d", status)
+	}
 	for action, want := range map[string]int{"load": http.StatusNotFound, "explode": http.StatusBadRequest, "rollback": http.StatusNotFound} {
 		if status, _, body := s.ChangeModel(action, "unknown", ""); status != want {
 			t.Errorf("%s: %d %s, want %d", action, status, body, want)

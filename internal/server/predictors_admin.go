@@ -15,7 +15,7 @@ import (
 func (p *predictors) do(ctx context.Context, by string, c admin.ModelChange) (admin.ModelChanged, error) {
 	before, ok := p.answers(c.Name)
 	if !ok {
-		return admin.ModelChanged{}, fmt.Errorf("%w: %q; this server has %s", admin.ErrNoModel, c.Name, strings.Join(append(p.s.edge.Names(), p.names()...), ", "))
+		return admin.ModelChanged{}, fmt.Errorf("%w: %.100q; this server has %s", admin.ErrNoModel, c.Name, strings.Join(append(p.s.edge.Names(), p.names()...), ", "))
 	}
 	about := state.Details{"version": c.Version, "before": before}
 	if err := p.s.audit.Add(ctx, by, modelActions[c.Action], c.Name, about); err != nil {
@@ -54,6 +54,9 @@ func (p *predictors) alter(ctx context.Context, by string, c admin.ModelChange) 
 	default:
 		if remote {
 			return fmt.Errorf("the model %q is computed by other servers, so nothing of it is loaded or unloaded here", c.Name)
+		}
+		if c.Action == admin.ModelStop {
+			return p.local.Stop(c.Name, c.Version)
 		}
 		return p.local.LoadOrUnload(ctx, c.Name, c.Version, c.Action == admin.ModelLoad)
 	}

@@ -11,15 +11,24 @@ func (l *Lease) SetIdle(after time.Duration) error {
 	v := l.Version
 	v.manager.mu.Lock()
 	defer v.manager.mu.Unlock()
-	switch {
-	case v.state != loaded && v.state != loading:
+	if v.state != loaded && v.state != loading {
 		return nil
+	}
+	if err := v.held(); err != nil {
+		return err
+	}
+	v.idle = &after
+	return nil
+}
+
+// held says what keeps a version in memory whatever clients want. The caller holds Manager.mu.
+func (v *Version) held() error {
+	switch {
 	case v.spec.Pinned:
 		return fmt.Errorf("model %q version %s is pinned", v.spec.Name, v.spec.Label)
 	case v.keeps > 0:
 		return fmt.Errorf("model %q version %s is held by a deployment or a rollout", v.spec.Name, v.spec.Label)
 	}
-	v.idle = &after
 	return nil
 }
 

@@ -196,6 +196,28 @@ func (m *Manager) reload(ctx context.Context, old *Version) error {
 	return nil
 }
 
+// Stop takes a version out of memory, once the requests that hold it have ended. The next request brings it back. The error says what
+// keeps the version in memory.
+func (m *Manager) Stop(model, label string) error {
+	m.mu.Lock()
+	v, err := m.find(model, label)
+	if err == nil {
+		err = v.held()
+	}
+	was := absent
+	if err == nil {
+		if was = v.state; was == loading {
+			v.idle = new(time.Duration) // it leaves once it is there and no request has it
+		}
+		m.leave(v)
+	}
+	m.mu.Unlock()
+	if was == loaded {
+		m.changed(v, "unload", nil)
+	}
+	return err
+}
+
 // Unload takes a version out of memory, until Load. Requests that hold it go on, new ones
 // are refused.
 func (m *Manager) Unload(model, label string) error {

@@ -108,12 +108,12 @@ func (m *Manager) evictable(v *Version) []*Version {
 
 // stays reports whether a version does not leave for others.
 func (m *Manager) stays(v *Version) bool {
-	return v.spec.Pinned || v.keeps > 0 || v.spec.When == Startup && m.answers(v)
+	return v.spec.Pinned || v.keeps > 0 || v.spec.When == Startup && v.answers()
 }
 
-// answers reports whether requests of a name get the version.
-func (m *Manager) answers(v *Version) bool {
-	n := m.names[v.spec.Name]
+// answers reports whether requests of a name get the version. The caller holds Manager.mu.
+func (v *Version) answers() bool {
+	n := v.manager.names[v.spec.Name]
 	return n != nil && n.current == v
 }
 

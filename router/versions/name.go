@@ -46,7 +46,7 @@ func (m *Manager) Acquire(model, label string) (*Lease, error) {
 func (m *Manager) find(model, label string) (*Version, error) {
 	n := m.names[model]
 	if n == nil {
-		return nil, fmt.Errorf("%w: %q", ErrUnknown, model)
+		return nil, fmt.Errorf("%w: %.100q", ErrUnknown, model)
 	}
 	if label == "" {
 		return m.answering(n), nil
@@ -61,7 +61,7 @@ func (m *Manager) find(model, label string) (*Version, error) {
 			return v, nil
 		}
 	}
-	return nil, fmt.Errorf("%w: %q has no version %q; it has %s", ErrUnknown, model, label, strings.Join(n.labels(), ", "))
+	return nil, fmt.Errorf("%w: %.100q has no version %.100q; it has %s", ErrUnknown, model, label, strings.Join(n.labels(), ", "))
 }
 
 // answering is the version that requests get which name none. The caller holds mu.
@@ -182,7 +182,7 @@ func (m *Manager) Rollback(ctx context.Context, model string) (now, before strin
 	n := m.names[model]
 	if n == nil {
 		m.mu.Unlock()
-		return "", "", fmt.Errorf("%w: %q", ErrUnknown, model)
+		return "", "", fmt.Errorf("%w: %.100q", ErrUnknown, model)
 	}
 	last := n.last
 	m.mu.Unlock()

@@ -446,6 +446,41 @@ func TestSetIdle(t *testing.T) {
 	})
 }
 
+// A version that was stopped ends its requests, and the next one brings it back.
+func TestStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, Options{})
+		defer b.manager.Close()
+		pinned := b.spec("b", "1", 10, Startup)
+		pinned.Pinned = true
+		if err := b.put(b.spec("a", "1", 10, Startup), pinned); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.manager.Stop("b", ""); err == nil || !strings.Contains(err.Error(), "pinned") || !b.inMemory("b") {
+			t.Error(err)
+		}
+		if err := b.manager.Stop("c", ""); !errors.Is(err, ErrUnknown) {
+			t.Error(err)
+		}
+		lease, err := b.manager.Acquire("a", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := b.manager.Stop("a", ""); err != nil || b.memory.Load() != 20 {
+			t.Errorf("a stop took a version away from its request: %v", err)
+		}
+		lease.Release()
+		synctest.Wait()
+		if b.memory.Load() != 10 {
+			t.Error("a version that was stopped stayed")
+		}
+		b.asked("a", "1")
+		if st, _, _ := b.manager.Answer("a"); st.Off || st.State != Loaded {
+			t.Errorf("the next request found it %s", st.State)
+		}
+	})
+}
+
 // Whatever requests, operators and reloads do at once: no version is closed while a
 // request holds it, the budget holds, and at the end all memory is free.
 func TestAnyOrder(t *testing.T) {

@@ -200,6 +200,9 @@ func (m *Models) LoadOrUnload(ctx context.Context, name, version string, load bo
 	return m.versions.Unload(name, version)
 }
 
+// Stop takes one version out of memory until the next request; of version "" that which answers.
+func (m *Models) Stop(name, version string) error { return m.versions.Stop(name, version) }
+
 // Keep holds a version in memory for a rollout until release.
 func (m *Models) Keep(ctx context.Context, name, version string) (release func(), err error) {
 	return m.versions.Keep(ctx, name, version)

@@ -25,6 +25,7 @@ const (
 	ActionTenantRead    = "tenant.read_prompts"
 	ActionModelLoad     = "model.load"
 	ActionModelUnload   = "model.unload"
+	ActionModelStop     = "model.stop"
 	ActionModelAlias    = "model.alias"
 	ActionModelRollback = "model.rollback"
 	ActionDeploy        = "deployment.apply"
