@@ -134,13 +134,18 @@ type Head struct {
 	// Caller makes the header field CallerHeader, which tells another weir who calls, again
 	// for each attempt; nil: no other weir is told.
 	Caller inference.PeerSigner
-	Class  string // that the client's header asked for; "" is none
+	// Counted is the header field CountedHeader for other weirs; "" is none.
+	Counted string
+	Class   string // that the client's header asked for; "" is none
 
 	FirstTokenBy, DoneBy time.Time // the time that is left is sent; zero is none
 }
 
 // CallerHeader is the field in which a weir tells another one who calls.
 const CallerHeader = "X-Weir-Caller"
+
+// CountedHeader is the field in which a weir tells another one on the same store that it counts what the request uses.
+const CountedHeader = "X-Weir-Counted"
 
 // Write adds the fields of the head to a request's header, except for the caller.
 func (h *Head) Write(to http.Header) {

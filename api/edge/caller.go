@@ -15,6 +15,7 @@ import (
 
 var (
 	callerField  = api.NewField(router.CallerHeader)
+	countedField = api.NewField(router.CountedHeader)
 	secretFields = func() map[string]api.Field {
 		fields := map[string]api.Field{}
 		for _, name := range tenant.SecretHeaders {
@@ -31,6 +32,7 @@ func ProofOf(h *fasthttp.RequestHeader, peer *x509.Certificate, look bool) tenan
 		Secret:      tenant.SecretOf(func(name string) string { return string(secretFields[name].Of(h)) }),
 		Certificate: peer,
 		Caller:      string(callerField.Of(h)), Look: look,
+		Counted: string(countedField.Of(h)), Request: string(requestIDField.Of(h)),
 	}
 }
 

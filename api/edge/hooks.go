@@ -89,6 +89,7 @@ type RequestStart struct {
 	Submitted    time.Time // its prompt was tokenised, or it is sent on
 	Relayed      bool      // to an upstream, which tokenises
 	Prefix       bool      // the prompt is computed alone, for a peer that has the answer computed elsewhere and counted there
+	Counted      bool      // what it uses is counted by another weir on the same store, which has passed it on
 	Prediction   bool      // by a classical model: PromptTokens are rows, and there is one stage of computing
 	Trace        Trace
 }

@@ -201,7 +201,7 @@ func (c *call) warnToo(said string) {
 
 // begin tells the hooks of a request that generates nothing, with what the call itself knows.
 func (c *call) begin(start edge.RequestStart) *edge.RequestFinish {
-	start.Arm, start.Tenant, start.Key, start.Retries = c.lease.chosen, c.caller.Tenant.Name, c.caller.KeyID(), c.retries()
+	start.Arm, start.Tenant, start.Key, start.Retries, start.Counted = c.lease.chosen, c.caller.Tenant.Name, c.caller.KeyID(), c.retries(), c.caller.Counted
 	start.N, start.Arrived, start.Submitted, start.Trace = 1, c.arrived, time.Now(), c.trace
 	if h := c.server.config.Hooks.OnRequestStart; h != nil {
 		h(start)

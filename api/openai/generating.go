@@ -165,7 +165,7 @@ func (c *generating) complete(j *job.Job, t priority.Terms) {
 	if c.caller.Peer && len(j.Prompts) == 1 {
 		j.KV = c.caller.KV
 	}
-	j.Arrived, j.Created, j.Trace, j.Retries = c.arrived, c.arrived.Unix(), c.trace, c.retries()
+	j.Arrived, j.Created, j.Trace, j.Retries, j.Counted = c.arrived, c.arrived.Unix(), c.trace, c.retries(), c.caller.Counted
 	j.Arm, j.Copied, j.Moderated = c.lease.chosen, c.lease.copied(), c.moderator.report
 	j.LoadBegan, j.Loaded = c.lease.loadBegan, c.lease.loaded
 	j.Terms, j.KeepsTexts = t, c.caller.Tenant.LogPrompts || j.Arm.Name != ""

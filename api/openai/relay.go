@@ -148,9 +148,10 @@ func (r *relaying) beginPassage() (*relay.Passage, *api.Error) {
 // routerCall is what an upstream is asked.
 func (r *relaying) routerCall() *router.Call {
 	var ignored *api.Error
+	name := r.name("")
 	sent := &router.Call{
 		Path: r.Path, Stream: r.Sent.Flag("stream", false, &ignored), Output: r.expectedOutput(),
-		Head: router.Head{RequestID: r.name(""), FirstTokenBy: r.terms.FirstTokenBy, DoneBy: r.terms.DoneBy,
+		Head: router.Head{RequestID: name, Counted: r.server.callers.Counted(name), FirstTokenBy: r.terms.FirstTokenBy, DoneBy: r.terms.DoneBy,
 			Traceparent: r.trace.Header, Tracestate: r.trace.State,
 			Caller: r.server.callers.SignerFor(r.caller.Tenant), Class: r.class()},
 		Residency: r.caller.Tenant.Residency, Domain: r.caller.Tenant.CacheDomain(), Session: r.session(r.Asked.Object), Resume: r.header("X-Weir-Resume") == "1",
@@ -233,7 +234,7 @@ func (r *relaying) requestStart() edge.RequestStart {
 	return edge.RequestStart{
 		ID: r.Prefix + r.id, Endpoint: r.Route, Model: r.Model.ID, Version: r.Model.Version, Tenant: r.caller.Tenant.Name, Key: r.caller.KeyID(), Arm: r.lease.chosen,
 		Stream: r.Sent.Flag("stream", false, &ignored), Prompts: 1, N: r.Sent.Count("n", 1, math.MaxInt32, 1, &ignored),
-		Retries: r.retries(), Arrived: r.arrived,
+		Retries: r.retries(), Counted: r.caller.Counted, Arrived: r.arrived,
 		Parsed: now, Submitted: now, Relayed: true, Trace: r.trace,
 	}
 }

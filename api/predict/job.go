@@ -82,7 +82,7 @@ func (s *Server) predictBy(ctx context.Context, j *job, remaining func(quota.Rem
 	t := j.Caller.Tenant
 	p := &j.p
 	p.ID, p.Arm, p.Tenant, p.Weight, p.Signer = j.id, j.arm.Name, t.Name, t.Weight, s.config.Callers.SignerFor(t)
-	p.Residency = t.Residency
+	p.Residency, p.Counted = t.Residency, s.config.Callers.Counted(j.id)
 	p.Trial = j.Internal != nil && j.Internal.Trial
 	rows := p.Inputs[0].Rows()
 	grant, fault := s.reserve(j, rows, remaining)
@@ -92,7 +92,7 @@ func (s *Server) predictBy(ctx context.Context, j *job, remaining func(quota.Rem
 	j.parsed = time.Now()
 	finish := edge.RequestFinish{RequestStart: edge.RequestStart{
 		ID: j.id, Endpoint: j.endpoint, Model: j.about.Name, Version: j.about.Version, Arm: j.arm, Tenant: t.Name, Key: j.Caller.KeyID(), Class: p.Class,
-		Prompts: 1, PromptTokens: int(rows), N: 1, Arrived: j.Arrived, Parsed: j.parsed, Submitted: j.parsed, Prediction: true, Trace: j.Trace,
+		Prompts: 1, PromptTokens: int(rows), N: 1, Arrived: j.Arrived, Parsed: j.parsed, Submitted: j.parsed, Counted: j.Caller.Counted, Prediction: true, Trace: j.Trace,
 	}, Status: statusOK}
 	hooks := &s.config.Hooks
 	j.started, j.ran = true, true

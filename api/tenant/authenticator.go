@@ -35,6 +35,7 @@ type Authenticator struct {
 	late    func(ctx context.Context) (Keys, Pepper, error)
 	failed  func(error)
 	peers   *Peers // nil: none are believed
+	counter *counter
 	region  string // of this server
 	issued  atomic.Bool
 }
@@ -59,6 +60,10 @@ func NewAuthenticator(ctx context.Context, c Config) (*Authenticator, error) {
 	a.Replace(c.Directory, c.StaticKeys, c.Tokens)
 	if c.Keys != nil {
 		a.keyring.Store(newKeyring(c.Pepper, c.Keys, c.Failed))
+		var err error
+		if a.counter, err = newCounter(c.Pepper); err != nil {
+			return nil, err
+		}
 		if err := a.lookForKeys(ctx); err != nil {
 			return nil, err
 		}
@@ -194,6 +199,7 @@ func (a *Authenticator) Identify(p Proof, now time.Time) (Caller, error) {
 		}
 		c.Peer = true
 	}
+	c.Counted = a.isCounted(&p)
 	if !c.Tenant.MayStayIn(a.region) && (!c.Peer || a.region != "") {
 		return Caller{}, &ResidencyError{Residency: c.Tenant.Residency, Region: a.region}
 	}

@@ -16,6 +16,8 @@ type Caller struct {
 	Key    *Key // in the store; nil where another proof counted
 	Peer   bool // another weir named the tenant
 
+	Counted bool // another weir on the same store counts what the request uses
+
 	KV inference.KVTransfer // what a peer says of the prompt's KV blocks
 }
 
@@ -64,6 +66,8 @@ type Proof struct {
 	Secret      string            // a key or a token; "" is none
 	Certificate *x509.Certificate // of the client, verified by TLS; nil is none
 	Caller      string            // what a peer says of its own caller; "" is nothing
+	Counted     string            // what a server on the same store says that counts the request; "" is nothing
+	Request     string            // the request's id, as the client sent it
 	Look        bool              // the same proof comes again, to be counted then: Caller is not used up
 }
 

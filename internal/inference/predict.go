@@ -33,7 +33,8 @@ type Prediction struct {
 	Residency []string // regions of the servers that may compute it; none: all
 	Trial     bool     // a request of the server itself, to try a version: nothing of it is logged, and no drift counted
 
-	Signer PeerSigner // tells another weir who calls, called for each attempt; nil: no weir is told
+	Signer  PeerSigner // tells another weir who calls, called for each attempt; nil: no weir is told
+	Counted string     // tells another weir on the same store that the request is counted here; "": nothing is told
 
 	// Hold keeps the version in memory that the request has found; nil: nothing of it is in memory here. The caller that set it releases it.
 	Hold Hold

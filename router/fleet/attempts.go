@@ -322,16 +322,22 @@ func (fl *flight) withoutOptions(ctx context.Context, a *attempt, body []byte, f
 	return answer, err
 }
 
-// introduction tells another weir who calls.
+// introduction tells another weir who calls, and that the request is counted here.
 func (fl *flight) introduction(r *replica) http.Header {
-	if fl.call.Head.Caller == nil || r.target.Kind != Weir {
+	head := &fl.call.Head
+	if r.target.Kind != Weir {
 		return nil
 	}
-	said := fl.call.Head.Caller(time.Now(), fl.transfer(r))
-	if said == "" {
-		return nil
+	said := http.Header{}
+	if head.Caller != nil {
+		if caller := head.Caller(time.Now(), fl.transfer(r)); caller != "" {
+			said.Set(router.CallerHeader, caller)
+		}
 	}
-	return http.Header{router.CallerHeader: {said}}
+	if head.Counted != "" {
+		said.Set(router.CountedHeader, head.Counted)
+	}
+	return said
 }
 
 // fail ends an attempt that gave no answer. Where the client hung up, or its

@@ -96,7 +96,7 @@ func (p *Predictor) Predict(ctx context.Context, q *router.Prediction) error {
 	}
 	call := &router.Call{
 		Body: body, Domain: q.Tenant, Residency: q.Residency,
-		Head: router.Head{RequestID: q.ID, DoneBy: q.DoneBy, Class: q.Class.String(), Caller: q.Signer},
+		Head: router.Head{RequestID: q.ID, DoneBy: q.DoneBy, Class: q.Class.String(), Caller: q.Signer, Counted: q.Counted},
 		Infer: &router.Inference{Header: header, Read: func(h http.Header, whole []byte) (err error) {
 			if q.Outputs, q.Notes, err = readInference(h, whole); err == nil {
 				err = fits(p.about.Load(), q)

@@ -51,6 +51,7 @@ type Job struct {
 	KV             inference.KVTransfer // what a router says of the prompt's KV blocks
 	Terms          priority.Terms
 	Retries        int
+	Counted        bool  // by another weir on the same store
 	Created        int64 // Unix seconds
 	Arrived        time.Time
 	LoadBegan      time.Time // it waited for its model to be in memory; the zero time: it did not
@@ -148,7 +149,7 @@ func (j *Job) RequestStart() edge.RequestStart {
 		ID: j.ID, Endpoint: j.Route, Model: j.Model.ID, Version: j.Model.Version, Arm: j.Arm,
 		Tenant: j.Tenant.Name, Key: j.Key, Class: j.Terms.Class, Stream: j.Params.Stream,
 		Prompts: len(j.Prompts), PromptTokens: j.PromptTokens(), N: j.Params.N, MaxTokens: j.MaxTokens,
-		Prefix: j.KV.DoRemoteDecode, Retries: j.Retries, Arrived: j.Arrived, LoadBegan: j.LoadBegan, Loaded: j.Loaded, Parsed: j.Parsed, Submitted: time.Now(), Trace: j.Trace,
+		Prefix: j.KV.DoRemoteDecode, Retries: j.Retries, Counted: j.Counted, Arrived: j.Arrived, LoadBegan: j.LoadBegan, Loaded: j.Loaded, Parsed: j.Parsed, Submitted: time.Now(), Trace: j.Trace,
 	}
 }
 

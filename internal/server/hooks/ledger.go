@@ -35,7 +35,7 @@ func used(f *edge.RequestFinish) (r usage.Record, ok bool) {
 	if f.FromCache {
 		r.Output = 0 // they are charged once
 	}
-	if f.Prefix { // the replica that computes the answer counts the request and its tokens
+	if f.Prefix || f.Counted { // another server counts the request and its tokens: the replica that computes the answer, or the router that asks
 		return usage.Record{Ended: r.Ended, Tenant: r.Tenant, Model: r.Model, Key: r.Key, Compute: r.Compute, Beside: true}, true
 	}
 	if !f.Charged() {
