@@ -73,6 +73,14 @@ const (
 	MaxBytes     = 64 << 20
 )
 
+// Listing says which responses are listed.
+type Listing struct {
+	Prefix string // of their ids
+	After  string // they come behind the one of this id; "": from the beginning
+	Limit  int    // the most
+	Newest bool   // the last used first
+}
+
 // Store keeps responses. All methods may be called at the same time. A response is found by
 // its own tenant only.
 type Store interface {
@@ -85,6 +93,8 @@ type Store interface {
 	// Conversation gives a response and those that it goes on from, the oldest first. The error
 	// is ErrUnknown, a *BrokenError or ErrTooLong.
 	Conversation(ctx context.Context, tenant, id string) ([]*Response, error)
+	// ListResponses gives responses of a tenant in the order of their last use.
+	ListResponses(ctx context.Context, tenant string, q Listing) ([]*Response, error)
 	// DeleteResponse deletes a response; the error is ErrUnknown.
 	DeleteResponse(ctx context.Context, tenant, id string) error
 	// ForgetResponses deletes all responses of a tenant, and returns how many there were.

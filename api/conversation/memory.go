@@ -4,6 +4,7 @@ import (
 	"container/list"
 	"context"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -171,6 +172,33 @@ func (m *Memory) Conversation(_ context.Context, tenant, id string) ([]*Response
 	}
 	slices.Reverse(chain)
 	return chain, nil
+}
+
+// ListResponses implements Store.
+func (m *Memory) ListResponses(_ context.Context, tenant string, q Listing) (found []*Response, _ error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := m.tenants[tenant]
+	if s == nil {
+		return nil, nil
+	}
+	next := (*list.Element).Next
+	place := s.used.Front()
+	if q.Newest {
+		next, place = (*list.Element).Prev, s.used.Back()
+	}
+	for after := q.After; place != nil && len(found) < q.Limit; place = next(place) {
+		switch e := entryOf(place); {
+		case after != "":
+			if e.response.ID == after {
+				after = ""
+			}
+		case strings.HasPrefix(e.response.ID, q.Prefix) && m.now().Before(e.expires):
+			r := e.response
+			found = append(found, &r)
+		}
+	}
+	return found, nil
 }
 
 // DeleteResponse implements Store.

@@ -126,3 +126,35 @@ func TestDeletedResponsesStayDeleted(t *testing.T) {
 		t.Errorf("the end of a deleted response: %v", err)
 	}
 }
+
+// Responses are listed by their own tenant, in the order of their use, by pages and by the beginning of their ids.
+func TestResponsesAreListed(t *testing.T) {
+	s := NewMemory(1 << 20)
+	for _, id := range []string{"x-1", "y-1", "x-2", "x-3"} {
+		kept(t, s, id, "", "completed")
+	}
+	list := func(tenant string, q Listing) (ids []string) {
+		t.Helper()
+		found, err := s.ListResponses(t.Context(), tenant, q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range found {
+			ids = append(ids, r.ID)
+		}
+		return ids
+	}
+	for _, c := range []struct {
+		tenant string
+		q      Listing
+		want   string
+	}{
+		{"acme", Listing{Prefix: "x-", Limit: 9}, "x-1 x-2 x-3"}, {"acme", Listing{Prefix: "x-", Limit: 2, Newest: true}, "x-3 x-2"},
+		{"acme", Listing{Prefix: "x-", After: "x-1", Limit: 1}, "x-2"}, {"acme", Listing{Prefix: "x-", After: "x-2", Limit: 9, Newest: true}, "x-1"},
+		{"acme", Listing{Prefix: "x-", After: "none", Limit: 9}, ""}, {"acme", Listing{Limit: 9}, "x-1 y-1 x-2 x-3"}, {"zeta", Listing{Limit: 9}, ""},
+	} {
+		if got := strings.Join(list(c.tenant, c.q), " "); got != c.want {
+			t.Errorf("%s %+v: %s, want %s", c.tenant, c.q, got, c.want)
+		}
+	}
+}

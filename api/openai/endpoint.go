@@ -43,6 +43,10 @@ var (
 		return responses.Read(r.ReadChat, o, m)
 	}, responses.NewEncoder, responses.Translate, nil}
 
+	compactEndpoint = endpoint{service{routeCompact, relay.PathResponses, responses.Prefix, true}, func(r completion.Reader, o *job.Body, m *models.Model) (*job.Job, *api.Error) {
+		return responses.ReadCompaction(r.ReadChat, o, m)
+	}, responses.NewCompactionEncoder, responses.TranslateCompaction, nil}
+
 	messageEndpoint = endpoint{service{routeMessages, relay.PathMessages, "msg_", true}, func(r completion.Reader, o *job.Body, m *models.Model) (*job.Job, *api.Error) {
 		return messages.Read(r.ReadChat, o, m)
 	}, messages.NewEncoder, messages.Translate, nil}

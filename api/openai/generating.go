@@ -9,6 +9,7 @@ import (
 	"weir/api/openai/ollama"
 	"weir/api/openai/priority"
 	"weir/api/openai/relay"
+	"weir/api/openai/stored"
 	"weir/scheduler/quota"
 )
 
@@ -17,7 +18,8 @@ type generating struct {
 	*call
 	endpoint *endpoint
 	asked    *job.Body
-	lowered  degradation // by a brown-out
+	lowered  degradation  // by a brown-out
+	chat     *stored.Chat // that is to be kept; nil: it is not
 }
 
 // generated answers requests to an endpoint, each once under its idempotency key.
@@ -33,14 +35,22 @@ func (c *generating) answer() *api.Error {
 		return fault
 	}
 	c.asked = o
-	if c.endpoint == &responseEndpoint {
+	if c.endpoint == &responseEndpoint || c.endpoint == &compactEndpoint {
 		if fault = c.stored().Recall(o); fault != nil {
+			return fault
+		}
+	}
+	if c.endpoint == &chatEndpoint {
+		if c.chat, fault = c.stored().WantsChat(o.Object); fault != nil {
 			return fault
 		}
 	}
 	m, fault := c.resolve(o.Object)
 	if fault != nil {
 		return fault
+	}
+	if c.chat != nil && m.Upstream == nil {
+		o.Object = o.Without("store")
 	}
 	if c.endpoint.idle != nil {
 		if answered, fault := c.endpoint.idle(c, m); answered || fault != nil {
@@ -130,6 +140,9 @@ func (c *generating) answerBy(m *models.Model, o *job.Body, more bool) *api.Erro
 	}
 	j.Beside = c.beside
 	c.keepResponse(j)
+	if c.chat != nil {
+		c.chat.Keep(c.server.responses, j)
+	}
 	if !c.lease.canFailOver() {
 		api.ReleaseBody(c.ctx)
 	}

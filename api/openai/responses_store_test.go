@@ -330,3 +330,61 @@ func TestLostResponsesAreNotWaitedFor(t *testing.T) {
 		t.Errorf("%d %s", status, body)
 	}
 }
+
+// A conversation that was summed up goes on with its summary: what the user said stays word for word.
+func TestConversationsAreCompacted(t *testing.T) {
+	r := newRig(t, DefaultConfig(), &fakeBackend{})
+	defer r.close()
+	m := testModel(t, r.backend)
+	m.MaxModelLen = 4096
+	if err := r.openai.SetModels(m); err != nil {
+		t.Fatal(err)
+	}
+	type compacted struct {
+		ID, Object string
+		Output     []struct {
+			ID, Type, Role, Encrypted string
+			Content                   []struct{ Text string }
+		}
+		Usage struct {
+			Input int `json:"input_tokens"`
+		}
+	}
+	const items = `[{"role":"user","content":"hi"},{"role":"assistant","content":"yes?"},{"role":"user","content":"more"}]`
+	res, body := r.do("POST", "/v1/responses/compact", "", `{"input":`+items+`,"instructions":"Be kind."}`)
+	var c compacted
+	if err := json.Unmarshal([]byte(body), &c); err != nil || res.StatusCode != 200 || c.Object != "response.compaction" || len(c.Output) != 3 || c.Usage.Input == 0 {
+		t.Fatal(res.StatusCode, body, err)
+	}
+	if o := c.Output; o[0].Content[0].Text != "hi" || o[1].Content[0].Text != "more" || o[0].ID == o[1].ID || o[2].Type != "compaction" {
+		t.Errorf("%+v", o)
+	}
+	asked := r.backend.tok.Decode(r.backend.run(t, 0).req.Prompt, true)
+	if !strings.Contains(asked, "yes?") || !strings.Contains(asked, "more<|im_end|>\n<|im_start|>assistant\n<|im_end|>\n<|im_start|>user\nSum up") {
+		t.Errorf("the model is asked %q", asked)
+	}
+	var whole struct{ Output json.RawMessage }
+	if err := json.Unmarshal([]byte(body), &whole); err != nil {
+		t.Fatal(err)
+	}
+	next := strings.TrimSuffix(string(whole.Output), "]") + `,{"role":"user","content":"and now?"}]`
+	if res, body = r.do("POST", routeResponses, "", `{"input":`+next+`}`); res.StatusCode != 200 {
+		t.Fatal(res.StatusCode, body)
+	}
+	prompt := r.backend.tok.Decode(r.backend.run(t, 1).req.Prompt, true)
+	if !strings.Contains(prompt, "Summary of the conversation so far:\n\nHello world<|im_end|>") || strings.Contains(prompt, "yes?") || strings.Count(prompt, "more") != 1 {
+		t.Errorf("the conversation goes on with %q", prompt)
+	}
+	first := readStored(t, body)
+	if res, body = r.do("POST", "/v1/responses/compact", "", `{"previous_response_id":"`+first.ID+`"}`); res.StatusCode != 200 || !strings.Contains(body, "and now?") {
+		t.Errorf("of a kept response: %d %s", res.StatusCode, body)
+	}
+	for fields, word := range map[string]string{
+		`"input":"hi","stream":true`: "stream", `"instructions":"x"`: "input", `"input":[{"type":"compaction","encrypted_content":"gAAAAB"}]`: "encrypted_content",
+		`"input":[{"type":"compaction"}]`: "encrypted_content", `"input":"hi","previous_response_id":"resp_none"`: "resp_none",
+	} {
+		if res, body := r.do("POST", "/v1/responses/compact", "", `{`+fields+`}`); res.StatusCode != 400 && res.StatusCode != 404 || !strings.Contains(body, word) {
+			t.Errorf("%s: %d %s", fields, res.StatusCode, body)
+		}
+	}
+}

@@ -13,6 +13,8 @@ import (
 const (
 	routeChat              = "/v1/chat/completions"
 	routeChatTokens        = "/v1/chat/completions/input_tokens"
+	routeKeptChat          = "/v1/chat/completions/{id}"
+	routeChatMessages      = "/v1/chat/completions/{id}/messages"
 	routeCompletions       = "/v1/completions"
 	routeResponses         = "/v1/responses"
 	routeMessages          = "/v1/messages"
@@ -45,6 +47,7 @@ const (
 	routeConversationItems = "/v1/conversations/{id}/items"
 	routeConversationItem  = "/v1/conversations/{id}/items/{item_id}"
 	routeInputTokens       = "/v1/responses/input_tokens"
+	routeCompact           = "/v1/responses/compact"
 
 	routeNative         = "/completion" // of llama.cpp's server, as those that follow
 	routeNatives        = "/completions"
@@ -79,10 +82,12 @@ type route struct {
 
 func (s *Server) routeTable() []*route {
 	table := []*route{
-		infer(routeChat, generated(&chatEndpoint)),
+		inferOrList(routeChat, chats),
 		infer("/chat/completions", generated(&chatEndpoint)), // llama.cpp's second name, as /responses
 		post(routeChatTokens, serveChatTokens),
 		post("/chat/completions/input_tokens", serveChatTokens),
+		get(routeChatMessages, serveChatMessages),
+		on(routeKeptChat, serveChat, http.MethodGet, http.MethodPost, http.MethodDelete),
 		infer(routeCompletions, generated(&completionEndpoint)),
 		infer(routeResponses, generated(&responseEndpoint)),
 		infer("/responses", generated(&responseEndpoint)),
@@ -91,6 +96,8 @@ func (s *Server) routeTable() []*route {
 		on(routeConversationItems, serveConversationItems, http.MethodGet, http.MethodPost),
 		on(routeConversation, serveConversation, http.MethodGet, http.MethodPost, http.MethodDelete),
 		post(routeInputTokens, serveInputTokens),
+		infer(routeCompact, generated(&compactEndpoint)),
+		infer("/responses/compact", generated(&compactEndpoint)),
 		get(routeInputItems, serveInputItems),
 		post(routeCancel, cancelResponse),
 		on(routeResponse, serveStoredResponse, http.MethodGet, http.MethodDelete),
@@ -176,6 +183,13 @@ func post(pattern string, serve func(*call) *api.Error) *route {
 func infer(pattern string, serve func(*call) *api.Error) *route {
 	rt := post(pattern, serve)
 	rt.Infers = true
+	return rt
+}
+
+// inferOrList is a route whose POST has a model answer, and whose GET lists what is kept of such answers.
+func inferOrList(pattern string, serve func(*call) *api.Error) *route {
+	rt := infer(pattern, serve)
+	rt.Methods = append(rt.Methods, http.MethodGet)
 	return rt
 }
 

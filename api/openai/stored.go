@@ -20,6 +20,18 @@ func serveInputItems(c *call) *api.Error { return c.stored().ServeInputItems() }
 
 func cancelResponse(c *call) *api.Error { return c.stored().ServeCancel() }
 
+func serveChat(c *call) *api.Error { return c.stored().ServeChat(c.object) }
+
+func serveChatMessages(c *call) *api.Error { return c.stored().ServeChatMessages() }
+
+// chats answers requests for chats, and lists those that are kept.
+func chats(c *call) *api.Error {
+	if c.ctx.IsGet() || c.ctx.IsHead() {
+		return c.stored().ListChats()
+	}
+	return generated(&chatEndpoint)(c)
+}
+
 func createConversation(c *call) *api.Error {
 	o, fault := c.body()
 	if fault != nil {

@@ -82,9 +82,10 @@ func Keys() (list []string) {
 
 // same are routes that are told as another: a second name of it, or the same path for another kind of model.
 var same = map[string]string{
-	"POST /completions":      "POST /completion",
-	"POST /chat/completions": "POST /v1/chat/completions",
-	"POST /responses":        "POST /v1/responses",
+	"POST /completions":       "POST /completion",
+	"POST /chat/completions":  "POST /v1/chat/completions",
+	"POST /responses":         "POST /v1/responses",
+	"POST /responses/compact": "POST /v1/responses/compact",
 
 	"POST /chat/completions/input_tokens": "POST /v1/chat/completions/input_tokens",
 

@@ -80,7 +80,11 @@ func printLoaded(w io.Writer, list []admin.ModelState) error {
 		if m.LastUse != nil {
 			used = time.Since(*m.LastUse).Round(time.Second).String() + " ago"
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%s\n", console.Printable(m.Name), console.Printable(m.Version), m.State, unit.Bytes(m.Bytes), m.Requests, used)
+		bytes := "-"
+		if m.State != "absent" && m.State != "unloaded" {
+			bytes = unit.Bytes(m.Bytes)
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%s\n", console.Printable(m.Name), console.Printable(m.Version), m.State, bytes, m.Requests, used)
 	}
 	return table.Flush()
 }

@@ -82,6 +82,12 @@ func newRoot() *cobra.Command {
 	return root
 }
 
+// verbsOfOllama are words of its command line that are no verbs here, and what does the same.
+var verbsOfOllama = map[string]string{
+	"show": "weir inspect MODEL", "rm": "weir models rm NAME", "cp": "weir models tag VERSION NAME:TAG", "create": "weir models import FILE NAME:TAG",
+	"push": "weir models push NAME HOST/NAME:TAG",
+}
+
 // knownVerb refuses words that are no verb, with the nearest ones.
 func knownVerb(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
@@ -91,6 +97,9 @@ func knownVerb(cmd *cobra.Command, args []string) error {
 	cmd.SuggestionsMinimumDistance = typoDistance
 	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
 		hint = "did you mean " + strings.Join(near, " or ") + "?"
+	}
+	if same := verbsOfOllama[args[0]]; same != "" && !cmd.HasParent() {
+		hint = same + " does that here"
 	}
 	return &console.UsageError{Err: fmt.Errorf("%q is not a command of %s", args[0], cmd.CommandPath()), Hint: hint}
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"strings"
 	"text/tabwriter"
@@ -74,7 +75,10 @@ func (o *operator) call(ctx context.Context, method, path string, body, into any
 	}
 	res, err := o.client.Do(req)
 	if err != nil {
-		return fmt.Errorf("%w; --admin names the admin listener of a running server", err)
+		if refused, ok := errors.AsType[*url.Error](err); ok {
+			err = refused.Err
+		}
+		return fmt.Errorf("ask %s: %w; start a server with weir serve, or --admin names the admin listener of a running one", o.base, err)
 	}
 	defer res.Body.Close()
 	answer, err := io.ReadAll(io.LimitReader(res.Body, lookBytes))

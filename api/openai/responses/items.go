@@ -82,6 +82,8 @@ func readItem(t *translation.Messages, o *jsonbody.Object, path string, raw json
 		content, err := needContent(item, "output", "input_text", "output_text", "text")
 		jsonbody.Keep(&fault, err)
 		t.Result(path, id, content)
+	case "compaction", "compaction_summary", "context_compaction":
+		readCompaction(t, item, &fault)
 	case "item_reference":
 		jsonbody.Keep(&fault, jsonbody.Unsupported(jsonbody.Join(path, "type"), "send the item itself, or previous_response_id"))
 	default:

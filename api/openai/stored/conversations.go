@@ -164,7 +164,7 @@ func (c *Call) ServeConversationItems(id string, body func() (*jsonbody.Object, 
 		if fault != nil {
 			return fault
 		}
-		return c.listItems(r.Input)
+		return c.listItems(r.Input, "desc")
 	}
 	o, fault := body()
 	if fault != nil {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -122,7 +123,7 @@ func (c *Call) Recall(o *job.Body) *api.Error {
 	ctx, cancel := askContext()
 	defer cancel()
 	chain, err := c.Responses.config.Store.Conversation(ctx, c.Tenant.Name, id)
-	if err == nil && strings.HasPrefix(id, ConversationPrefix) {
+	if err == nil && !namesResponse(id) {
 		err = conversation.ErrUnknown
 	}
 	if err != nil {
@@ -229,9 +230,14 @@ func (u *unkept) over() {
 	}
 }
 
+// namesResponse reports whether an id is not that of another kind of record.
+func namesResponse(id string) bool {
+	return !strings.HasPrefix(id, ConversationPrefix) && !strings.HasPrefix(id, ChatPrefix)
+}
+
 // findResponse finds the response that the path names.
 func (c *Call) findResponse() (*conversation.Response, *api.Error) {
-	if !c.Responses.keeps() || strings.HasPrefix(c.ID, ConversationPrefix) {
+	if !c.Responses.keeps() || !namesResponse(c.ID) {
 		return nil, c.noResponse()
 	}
 	ctx, cancel := askContext()
@@ -252,7 +258,7 @@ func (c *Call) noResponse() *api.Error {
 }
 
 func (c *Call) deleteResponse() *api.Error {
-	if !c.Responses.keeps() || strings.HasPrefix(c.ID, ConversationPrefix) {
+	if !c.Responses.keeps() || !namesResponse(c.ID) {
 		return c.noResponse()
 	}
 	if _, fault := c.Responses.Runs.stop(Key{c.Tenant.Name, c.ID}); fault != nil { // its end would be kept again
@@ -317,43 +323,60 @@ func (c *Call) ServeInputItems() *api.Error {
 	if fault != nil {
 		return fault
 	}
-	return c.listItems(r.Input)
+	return c.listItems(r.Input, "desc")
+}
+
+// listing says which part of a list is wanted.
+type listing struct {
+	limit  int
+	newest bool // the last first
+	after  string
+}
+
+// readPage reads limit, order and after of the query.
+func (c *Call) readPage(order string) (p listing, fault *api.Error) {
+	args := c.Ctx.QueryArgs()
+	p = listing{limit: defaultItems, after: string(args.Peek("after"))}
+	if raw := args.Peek("limit"); raw != nil {
+		n, ok := jsonbody.ParseIndex(string(raw))
+		if !ok || n < 1 || n > mostItems {
+			return p, api.RefuseParam("invalid_value", "limit", "limit is %s; it must be between 1 and %d", jsonbody.HeaderQuote(string(raw)), mostItems)
+		}
+		p.limit = n
+	}
+	if own := string(args.Peek("order")); own != "" {
+		order = own
+	}
+	switch p.newest = order == "desc"; {
+	case p.newest, order == "asc":
+		return p, nil
+	}
+	return p, api.RefuseParam("invalid_value", "order", "order is %s; it must be asc or desc", jsonbody.HeaderQuote(order))
 }
 
 // listItems answers with a page of items: limit, order, after.
-func (c *Call) listItems(list []byte) *api.Error {
+func (c *Call) listItems(list []byte, order string) *api.Error {
 	items, fault := jsonbody.Array("", list, math.MaxInt32)
 	if fault != nil {
 		return api.Refuse("internal_error", "a stored response cannot be read")
 	}
-	args := c.Ctx.QueryArgs()
-	limit := defaultItems
-	if raw := args.Peek("limit"); raw != nil {
-		n, ok := jsonbody.ParseIndex(string(raw))
-		if !ok || n < 1 || n > mostItems {
-			return api.RefuseParam("invalid_value", "limit", "limit is %s; it must be between 1 and %d", jsonbody.HeaderQuote(string(raw)), mostItems)
-		}
-		limit = n
+	p, fault := c.readPage(order)
+	if fault != nil {
+		return fault
 	}
-	switch order := string(args.Peek("order")); order {
-	case "", "desc":
-		for i, k := 0, len(items)-1; i < k; i, k = i+1, k-1 {
-			items[i], items[k] = items[k], items[i]
-		}
-	case "asc":
-	default:
-		return api.RefuseParam("invalid_value", "order", "order is %s; it must be asc or desc", jsonbody.HeaderQuote(order))
+	if p.newest {
+		slices.Reverse(items)
 	}
-	if after := string(args.Peek("after")); after != "" {
+	if p.after != "" {
 		for len(items) > 0 {
 			id := itemID(items[0])
-			if items = items[1:]; id == after {
+			if items = items[1:]; id == p.after {
 				break
 			}
 		}
 	}
-	more := len(items) > limit
-	items = items[:min(limit, len(items))]
+	more := len(items) > p.limit
+	items = items[:min(p.limit, len(items))]
 	api.WriteJSON(c.Ctx, http.StatusOK, pageOf(items, more))
 	return nil
 }

@@ -223,6 +223,15 @@ func (t *Messages) Say(path, role string, content []byte) {
 	t.add(path, role, append([]byte(`,"content":`), content...))
 }
 
+// Ask appends a message of the user, behind an empty one of the assistant where the user spoke last: templates want them by turns.
+func (t *Messages) Ask(path, text string) {
+	t.flush()
+	if n := len(t.roles); n > 0 && t.roles[n-1] == "user" {
+		t.Reply(path, []byte(`""`))
+	}
+	t.Say(path, "user", api.AppendString(nil, text))
+}
+
 // Instruct appends what the system says. Behind other messages it is one of its own.
 func (t *Messages) Instruct(path, text string) {
 	if len(t.paths) > 0 || t.path != "" && t.system == nil {

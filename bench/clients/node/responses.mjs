@@ -30,6 +30,25 @@ await run("openai", {
     assert.equal(text, (await stream.finalResponse()).output_text);
     return text;
   },
+  async compaction() {
+    const input = [{ role: "user", content: "Hello" }, { role: "assistant", content: "Hi!" }, { role: "user", content: "Thank you" }];
+    const small = await client.responses.compact({ model, input });
+    assert.equal(small.object, "response.compaction");
+    assert.deepEqual(small.output.map((item) => item.type), ["message", "message", "compaction"]);
+    return (await client.responses.create({ ...ask, input: [...small.output, { role: "user", content: "Hello" }] })).output_text;
+  },
+  async keptChats() {
+    const chat = { model, messages: [{ role: "user", content: "Hello" }], temperature: 0, max_tokens: 16, store: true, metadata: { case: "node" } };
+    const first = await client.chat.completions.create(chat);
+    for await (const _ of await client.chat.completions.create({ ...chat, stream: true }));
+    const kept = [];
+    for await (const c of client.chat.completions.list({ metadata: { case: "node" }, limit: 1 })) kept.push(c);
+    assert.equal(kept.length, 2);
+    assert.equal(kept[1].choices[0].message.content, first.choices[0].message.content);
+    for await (const m of client.chat.completions.messages.list(first.id)) assert.equal(m.content, "Hello");
+    for (const c of kept) assert.ok((await client.chat.completions.delete(c.id)).deleted);
+    return (await client.chat.completions.retrieve(first.id).then(() => assert.fail("still there"), (e) => e)).code;
+  },
   async refusal() {
     const e = await client.responses.create({ ...ask, tools: [{ type: "web_search" }] }).then(() => assert.fail("accepted"), (e) => e);
     assert.equal(e.param, "tools[0].type");

@@ -122,6 +122,43 @@ def custom_history():
     return r.output_text
 
 
+def compaction():
+    history = [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi!"}, {"role": "user", "content": "Thank you"}]
+    small = client.responses.compact(model=MODEL, input=history)
+    expect(f"object {small.object}", small.object == "response.compaction" and small.usage.input_tokens > 0)
+    *said, summary = small.output
+    expect("what the user said", [item.content[0].text for item in said] == ["Hello", "Thank you"])
+    expect(f"a {summary.type}", summary.type == "compaction" and summary.encrypted_content)
+    r = ask(input=[*[item.model_dump(exclude_none=True) for item in small.output], {"role": "user", "content": "Hello"}])
+    expect(f"status {r.status}", r.status in ("completed", "incomplete"))
+    return r.output_text
+
+
+def kept_chats():
+    def chat(**parameters):
+        return client.chat.completions.create(model=MODEL, messages=ASK, temperature=0, max_tokens=16, **parameters)
+
+    first = chat(store=True, metadata={"case": "kept"})
+    last = None
+    for last in chat(store=True, stream=True, metadata={"case": "kept"}):
+        pass
+    chat()
+    listed = list(client.chat.completions.list(metadata={"case": "kept"}, limit=1))
+    expect(f"{len(listed)} are listed", [c.id for c in listed] == [first.id, last.id])
+    expect("the same answer", listed[0].choices[0].message.content == listed[1].choices[0].message.content == first.choices[0].message.content)
+    again = client.chat.completions.update(first.id, metadata={"case": "other"})
+    expect("other metadata", again.metadata == {"case": "other"} and client.chat.completions.retrieve(first.id).metadata == {"case": "other"})
+    messages = list(client.chat.completions.messages.list(first.id))
+    expect("its messages", [m.content for m in messages] == [m["content"] for m in ASK])
+    for kept in (first.id, last.id):
+        expect("deleted", client.chat.completions.delete(kept).deleted)
+    try:
+        client.chat.completions.retrieve(first.id)
+    except openai.NotFoundError as e:
+        return e.code
+    expect("a chat that was deleted is gone", False)
+
+
 def refusals():
     for parameters, field in (({"input": [{"type": "item_reference", "id": "x"}]}, "input[0].type"),
                               ({"tools": [{"type": "web_search"}]}, "tools[0].type"), ({"temperature": 9}, "temperature")):
@@ -140,4 +177,4 @@ def refusals():
 
 
 run("openai", {f.__name__: f for f in (
-    whole, events, stream_helper, conversation, incomplete, custom_tool, custom_events, custom_helper, custom_history, refusals)})
+    whole, events, stream_helper, conversation, incomplete, custom_tool, custom_events, custom_helper, custom_history, compaction, kept_chats, refusals)})

@@ -191,6 +191,53 @@ func (s *Responses) FindResponse(ctx context.Context, tenant, id string) (*conve
 	return s.openResponse(ctx, r)
 }
 
+// ListResponses implements conversation.Store.
+func (s *Responses) ListResponses(ctx context.Context, tenant string, q conversation.Listing) ([]*conversation.Response, error) {
+	if !store.Storable(tenant) || !store.Storable(q.After) {
+		return nil, nil
+	}
+	behind, order := ">", "ASC"
+	if q.Newest {
+		behind, order = "<", "DESC"
+	}
+	rows, err := s.db.Read.QueryContext(ctx, s.db.SQL(`SELECT `+responseColumns+` FROM weir_responses r
+		WHERE r.tenant = $1 AND substr(r.id, 1, CAST($2 AS integer)) = $3 AND r.expires > NOW AND (CAST($4 AS text) = '' OR (r.used, r.id) `+behind+
+		` (SELECT a.used, a.id FROM weir_responses a WHERE a.tenant = $1 AND a.id = $4))
+		ORDER BY r.used `+order+`, r.id `+order+` LIMIT $5`), tenant, len(q.Prefix), q.Prefix, q.After, q.Limit)
+	if err != nil {
+		return nil, responsesFailed(err)
+	}
+	stored, err := scanResponses(rows, tenant)
+	var list []*conversation.Response
+	for _, row := range stored {
+		r, err := s.openResponse(ctx, row)
+		switch {
+		case errors.Is(err, conversation.ErrUnknown):
+			continue
+		case err != nil:
+			return nil, err
+		}
+		list = append(list, r)
+	}
+	return list, err
+}
+
+// scanResponses reads rows to their end.
+func scanResponses(rows *sql.Rows, tenant string) (stored []*storedResponse, err error) {
+	defer rows.Close()
+	for rows.Next() {
+		r, err := scanResponse(rows, tenant)
+		if err != nil {
+			return nil, responsesFailed(err)
+		}
+		stored = append(stored, r)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, responsesFailed(err)
+	}
+	return stored, nil
+}
+
 // Conversation implements conversation.Store.
 func (s *Responses) Conversation(ctx context.Context, tenant, id string) ([]*conversation.Response, error) {
 	if !store.Storable(tenant) || !store.Storable(id) {
