@@ -23,7 +23,7 @@ type Quick struct {
 	Duration      time.Duration // of all steps together
 	MostUsers     int
 	Seed          uint64   // the same seed sends the same prompts, which a prefix cache may hold
-	MetricsURLs   []string // pages that may be the server's, in Prometheus' format; the first counts that sees the load
+	MetricsURLs   []string // pages that may be the server's, in Prometheus' format; the first counts that sees the load. Only the first gets the key
 
 	Progress func(QuickStep) // called after each step; may be nil
 

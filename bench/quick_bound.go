@@ -92,6 +92,9 @@ func (q *Quick) look(ctx context.Context, url string) map[string]float64 {
 	if err != nil {
 		return nil
 	}
+	if url != q.MetricsURLs[0] {
+		req.Header.Del("Authorization") // what listens there may be another's
+	}
 	resp, err := q.Target.client.Do(req)
 	if err != nil {
 		return nil

@@ -35,9 +35,9 @@ func TestChatsAreKept(t *testing.T) {
 	defer r.close()
 	ask := func(fields string) (id string) {
 		t.Helper()
-		status, body := r.post(routeChat, `{"messages":[{"role":"system","content":"Be kind."},{"role":"user","content":[{"type":"text","text":"hi"}]}],`+fields+`}`)
-		if status != 200 {
-			t.Fatal(status, body)
+		res, body := r.do(http.MethodPost, routeChat, "X-Request-Id: mine\r\n", `{"messages":[{"role":"system","content":"Be kind."},{"role":"user","content":[{"type":"text","text":"hi"}]}],`+fields+`}`)
+		if res.StatusCode != 200 {
+			t.Fatal(res.StatusCode, body)
 		}
 		_, id, _ = strings.Cut(body, `"id":"`)
 		id, _, _ = strings.Cut(id, `"`)

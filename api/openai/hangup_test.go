@@ -63,7 +63,7 @@ func TestInternalRequestsAreRefusedAsOthers(t *testing.T) {
 		want               string
 	}{
 		{"POST", "/v1/nothing", "{}", tenant.ScopeInference, "unknown_url"},
-		{"GET", routeChat, "", tenant.ScopeInference, "method_not_allowed"},
+		{"GET", routeResponses, "", tenant.ScopeInference, "method_not_allowed"},
 		{"POST", routeChat, "{}", tenant.ScopeMetrics, "insufficient_scope"},
 		{"POST", routeChat, "{", tenant.ScopeInference, "invalid_json"},
 		{"POST", routeChat, `{"model":"other","messages":[]}`, tenant.ScopeInference, "model_not_found"},

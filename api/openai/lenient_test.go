@@ -23,7 +23,6 @@ var ignored = []struct {
 	{routeChat, chatWith(`"usage":{"include":true}`), `ignored "usage"`, "usage", "unknown_parameter"},
 	{routeChat, chatWith(`"tool_choice":"auto","parallel_tool_calls":true`), `ignored "tool_choice", ignored "parallel_tool_calls"`, "tool_choice", "invalid_value"},
 	{routeChat, chatWith(`"function_call":"auto"`), `ignored "function_call"`, "function_call", "unsupported_parameter"},
-	{routeChat, chatWith(`"store":true`), `ignored "store"`, "store", "unsupported_parameter"},
 	{routeChat, chatWith(`"verbosity":"low"`), `ignored "verbosity"`, "verbosity", "unsupported_parameter"},
 	{routeChat, chatWith(`"service_tier":"gold"`), `ignored "service_tier"`, "service_tier", "invalid_value"},
 	{routeChat, chatWith(`"user":1`), `ignored "user"`, "user", "invalid_type"},

@@ -99,7 +99,6 @@ func readCompaction(t *translation.Messages, item *jsonbody.Object, fault **api.
 			"%s is not of this server's POST /v1/responses/compact; send the conversation itself", jsonbody.Join(item.Path, "encrypted_content")))
 		return
 	}
-	item.Take("created_by")
 	t.Reply(item.Path, api.AppendString(nil, append([]byte(compactionIntro), summary...)))
 }
 

@@ -44,6 +44,7 @@ func (c *Call) WantsChat(o *jsonbody.Object) (*Chat, *api.Error) {
 // Keep has the answer of a job kept, once it is whole.
 func (chat *Chat) Keep(s *Responses, j *job.Job) {
 	writes := j.NewEncoder
+	j.Name = j.ID // the answer's id is that under which it is kept
 	j.NewEncoder = func(j *job.Job) answer.Encoder {
 		return &chatKeeper{Encoder: writes(j), whole: writes(j), chat: chat, job: j, responses: s}
 	}
