@@ -21,8 +21,8 @@ type band struct {
 	width  int   // blocks that the row after a whole block sees, beside its own; 0 is all where there is no window
 }
 
-// layout says which pages a sequence takes, and which blocks hang on which of the chain.
-type layout struct {
+// Shape says which pages a sequence takes. It never changes.
+type Shape struct {
 	blockTokens int
 	stepRows    int     // Config.StepRows
 	bands       []band  // the chain's first
@@ -31,6 +31,12 @@ type layout struct {
 	windowed    bool    // one has a window
 	simple      bool    // there is one group, without a window
 	firstRank   int32   // of blocks that may be cached
+}
+
+// layout is the shape of most sequences, and says which blocks hang on which of the chain.
+type layout struct {
+	Shape
+	fine Shape // of those of fine domains
 
 	marks []mark    // [Blocks] where there are several groups
 	mates []BlockID // [Blocks] next page of the same block; 0 is none
@@ -38,9 +44,9 @@ type layout struct {
 	runs  []int     // [len(bands)] scratch of countRuns
 }
 
-// layout says how pages are used, without a place to note which.
-func (c Config) layout() layout {
-	y := layout{blockTokens: c.blockTokens(), stepRows: c.StepRows}
+// shape says how pages are used by sequences whose blocks have so many rows.
+func (c Config) shape(blockTokens int) Shape {
+	y := Shape{blockTokens: blockTokens, stepRows: c.StepRows}
 	y.bands, y.places = bandsOf(c.Windows, y.blockTokens)
 	y.wide = len(y.places) > 1
 	y.windowed = y.bands[len(y.bands)-1].window > 0
@@ -51,7 +57,7 @@ func (c Config) layout() layout {
 }
 
 func newLayout(c Config) layout {
-	y := c.layout()
+	y := layout{Shape: c.shape(c.blockTokens()), fine: c.shape(c.fineTokens())}
 	if y.wide {
 		y.marks, y.mates, y.hung = make([]mark, c.Blocks), make([]BlockID, c.Blocks), make([]BlockID, c.Blocks*(len(y.bands)-1))
 		y.runs = make([]int, len(y.bands))
@@ -116,13 +122,13 @@ func (b *band) passed(rows, blockTokens int) int {
 
 // Need is Pool.Need of a pool of this configuration.
 func (c Config) Need(rows int) int {
-	y := c.layout()
+	y := c.shape(c.blockTokens())
 	return y.Need(rows)
 }
 
 // MostRows is the longest sequence that a pool of this configuration holds.
 func (c Config) MostRows() int {
-	y := c.layout()
+	y := c.shape(c.blockTokens())
 	return y.MostRows(c.Blocks - 1)
 }
 
@@ -144,15 +150,29 @@ func (c Config) checkWindows() error {
 
 // cover is how many rows the tables of a band are grown to where the sequence has so many final rows and will have rows of
 // them: with a window only as far as the next step goes.
-func (y *layout) cover(b *band, rows, tokens int) int {
+func (y *Shape) cover(b *band, rows, tokens int) int {
 	if b.window == 0 || y.stepRows == 0 {
 		return rows
 	}
 	return min(rows, tokens+y.stepRows)
 }
 
+// ShapeOf says how the sequences of a domain lie in blocks. It may be called from any goroutine.
+func (y *layout) ShapeOf(d Domain) *Shape {
+	if d.fine {
+		return &y.fine
+	}
+	return &y.Shape
+}
+
+// MostOfWindows is that of all shapes.
+func (y *layout) MostOfWindows() int { return max(y.Shape.MostOfWindows(), y.fine.MostOfWindows()) }
+
+// BlockTokens is the number of rows in a block.
+func (y *Shape) BlockTokens() int { return y.blockTokens }
+
 // blocksFor is the number of blocks of a band that cover rows.
-func (y *layout) blocksFor(rows int) int { return (rows + y.blockTokens - 1) / y.blockTokens }
+func (y *Shape) blocksFor(rows int) int { return (rows + y.blockTokens - 1) / y.blockTokens }
 
 // bandOf is the band of a block.
 func (y *layout) bandOf(b BlockID) int {
@@ -171,13 +191,13 @@ func (y *layout) pagesOf(b BlockID) int {
 }
 
 // Groups is the number of block tables of a sequence: one per entry of Config.Windows.
-func (y *layout) Groups() int { return len(y.places) }
+func (y *Shape) Groups() int { return len(y.places) }
 
 // Windowed reports whether a group has a window.
-func (y *layout) Windowed() bool { return y.windowed }
+func (y *Shape) Windowed() bool { return y.windowed }
 
 // StepRows is the most rows of a sequence that may be computed between two Commits: Config.StepRows, where a group has a window.
-func (y *layout) StepRows() int {
+func (y *Shape) StepRows() int {
 	if y.windowed && y.stepRows > 0 {
 		return y.stepRows
 	}
@@ -186,13 +206,13 @@ func (y *layout) StepRows() int {
 
 // Need is the most blocks that a sequence of so many rows takes, in all groups: all of its rows in those without a window, and
 // in the others what a step sees and writes.
-func (y *layout) Need(rows int) int { return y.need(rows, y.StepRows()) }
+func (y *Shape) Need(rows int) int { return y.need(rows, y.StepRows()) }
 
 // DecodeNeed is Need from the end of the prompt on, when steps are of one row.
-func (y *layout) DecodeNeed(rows int) int { return y.need(rows, min(1, y.StepRows())) }
+func (y *Shape) DecodeNeed(rows int) int { return y.need(rows, min(1, y.StepRows())) }
 
 // need is Need with so many rows in a step.
-func (y *layout) need(rows, step int) (pages int) {
+func (y *Shape) need(rows, step int) (pages int) {
 	for i := range y.bands {
 		b := &y.bands[i]
 		blocks := y.blocksFor(rows)
@@ -204,8 +224,16 @@ func (y *layout) need(rows, step int) (pages int) {
 	return pages
 }
 
+// OfWindows is what a sequence of so many rows has at most in groups with a window while it computes a row at a time.
+func (y *Shape) OfWindows(rows int) int {
+	return y.DecodeNeed(rows) - y.blocksFor(rows)*y.EndlessPages()
+}
+
+// MostOfWindows is OfWindows of the longest sequence.
+func (y *Shape) MostOfWindows() int { return y.OfWindows(math.MaxInt32) }
+
 // EndlessPages is how many pages every BlockTokens rows more take, however many there are: those of groups without a window.
-func (y *layout) EndlessPages() int {
+func (y *Shape) EndlessPages() int {
 	if y.bands[0].window > 0 && y.stepRows > 0 {
 		return 0
 	}
@@ -216,7 +244,7 @@ func (y *layout) EndlessPages() int {
 }
 
 // Ahead is how many blocks more than Grow gives an empty table behind a hit it will have at most while it is grown to rows.
-func (y *layout) Ahead(rows int, hit Hit) (blocks int) {
+func (y *Shape) Ahead(rows int, hit Hit) (blocks int) {
 	for i := range y.bands {
 		b := &y.bands[i]
 		if b.window > 0 && y.stepRows > 0 {
@@ -229,7 +257,7 @@ func (y *layout) Ahead(rows int, hit Hit) (blocks int) {
 }
 
 // MostRows is the longest sequence that so many blocks hold.
-func (y *layout) MostRows(blocks int) int {
+func (y *Shape) MostRows(blocks int) int {
 	if y.EndlessPages() == 0 && y.Need(math.MaxInt32) <= blocks {
 		return math.MaxInt32
 	}
@@ -285,13 +313,13 @@ func (bs *blockStore) unhangAll(chain BlockID) {
 
 // countRuns counts block n of a chain to the runs of blocks that the other bands have cached, and reports whether all of
 // them have what the row after it sees.
-func (y *layout) countRuns(chain BlockID, n int) bool {
+func (y *layout) countRuns(s *Shape, chain BlockID, n int) bool {
 	all := true
 	for i := 1; i < len(y.bands); i++ {
 		if y.runs[i]++; *y.side(chain, i) == 0 {
 			y.runs[i] = 0
 		}
-		all = all && y.runs[i] >= min(n, y.bands[i].width)
+		all = all && y.runs[i] >= min(n, s.bands[i].width)
 	}
 	return all
 }
@@ -317,8 +345,12 @@ func (y *layout) eachBand(chain BlockID, do func(band int, b BlockID)) {
 // eachSeen calls do for the whole blocks of a hit that the row after them sees, from the last one on: band by band, the chain
 // last.
 func (bs *blockStore) eachSeen(hit *Hit, do func(band, i int, b BlockID)) {
-	for band := len(bs.bands) - 1; band >= 0; band-- {
-		first := bs.bands[band].firstSeen(hit.Full)
+	bands := bs.bands
+	if hit.last != 0 {
+		bands = bs.ShapeOf(bs.domains[bs.blocks[hit.last].domain].key).bands
+	}
+	for band := len(bands) - 1; band >= 0; band-- {
+		first := bands[band].firstSeen(hit.Full)
 		for i, b := hit.Full-1, hit.last; i >= first; i, b = i-1, bs.blocks[b].parent {
 			at := b
 			if band > 0 {

@@ -79,12 +79,12 @@ func (c *checker) table(i int, t *Table) error {
 
 // list checks a table's blocks of a band.
 func (c *checker) list(i int, t *Table, band int) error {
-	p, l, n := c.p, t.listOf(band), c.p.blockTokens
+	p, l, n := c.p, t.listOf(band), t.y.blockTokens
 	if l.slid*n > t.tokens || t.grown > len(l.blocks)*n || len(l.gens) != len(l.blocks) {
 		return fmt.Errorf("K6: table %d, band %d: %d blocks slid, %d rows final, %d grown, %d blocks", i, band, l.slid, t.tokens, t.grown,
 			len(l.blocks))
 	}
-	if passed := p.bands[band].passed(t.tokens/n*n, n); l.slid < passed && (band > 0 || l.slid < t.tokens/n-1) {
+	if passed := t.y.bands[band].passed(t.tokens/n*n, n); l.slid < passed && (band > 0 || l.slid < t.tokens/n-1) {
 		return fmt.Errorf("K21: table %d, band %d: %d blocks were released, windows have passed %d", i, band, l.slid, passed)
 	}
 	for j, b := range l.blocks {
@@ -109,11 +109,11 @@ func (c *checker) entry(i int, t *Table, band, j int) error {
 		return fmt.Errorf("K7: table %d of domain slot %d names block %d of slot %d and band %d", i, t.domain, b, m.domain, p.bandOf(b))
 	case m.gen != l.gens[j]:
 		return fmt.Errorf("K7: table %d names block %d of generation %d, which is at %d", i, b, l.gens[j], m.gen)
-	case j >= p.blocksFor(t.tokens) && !m.writable():
+	case j >= t.y.blocksFor(t.tokens) && !m.writable():
 		return fmt.Errorf("K15: table %d: block %d lies beyond the final rows and is not the table's own", i, b)
 	case m.published && band == 0 && j > l.slid && m.parent != l.blocks[j-1]:
 		return fmt.Errorf("K5: table %d: block %d follows %d, but is published as a child of %d", i, b, l.blocks[j-1], m.parent)
-	case m.published && band > 0 && j < t.tokens/p.blockTokens && t.blocks[j] != 0 && m.parent != t.blocks[j]:
+	case m.published && band > 0 && j < t.tokens/t.y.blockTokens && t.blocks[j] != 0 && m.parent != t.blocks[j]:
 		return fmt.Errorf("K20: table %d: block %d is beside %d, but hangs on %d", i, b, t.blocks[j], m.parent)
 	case len(l.mates) != p.bands[band].pages-1:
 		return fmt.Errorf("K22: table %d has %d lists for the groups of band %d", i, 1+len(l.mates), band)

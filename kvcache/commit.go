@@ -12,7 +12,7 @@ func (p *Pool) Commit(t *Table, tokens []int32, verified int) {
 		p.misuse("commit %d rows of %d tokens: the table is not live, has more, or was not grown that far", verified, len(tokens))
 		return
 	}
-	n := p.blockTokens
+	n := t.y.blockTokens
 	for i := t.tokens / n; (i+1)*n <= verified; i++ {
 		if p.seal(t, i, tokens[i*n:(i+1)*n]) && p.wide {
 			p.sealSides(t, i)
@@ -75,14 +75,15 @@ func (bs *blockStore) fold(l *list, i int, twin BlockID) {
 
 // passWindows releases the blocks that no row after the final ones sees.
 func (p *Pool) passWindows(t *Table) {
+	n := t.y.blockTokens
 	for band := len(p.bands) - 1; band >= 0; band-- {
 		l := t.listOf(band)
-		end := p.bands[band].passed(t.tokens, p.blockTokens)
+		end := t.y.bands[band].passed(t.tokens, n)
 		if end <= l.slid {
 			continue
 		}
 		if band == 0 {
-			l.slide(&p.blockStore, min(end, t.tokens/p.blockTokens-1)) // the next block needs its parent
+			l.slide(&p.blockStore, min(end, t.tokens/n-1)) // the next block needs its parent
 			continue
 		}
 		ends := expectedEnds(t, band, end)
@@ -114,8 +115,8 @@ type ends struct {
 func expectedEnds(t *Table, band, end int) ends {
 	p := t.pool
 	e := ends{
-		store: &p.blockStore, chain: t.blocks, whole: t.tokens / p.blockTokens, width: p.bands[band].width, next: math.MaxInt,
-		expected: t.expected / p.blockTokens,
+		store: &p.blockStore, chain: t.blocks, whole: t.tokens / t.y.blockTokens, width: t.y.bands[band].width, next: math.MaxInt,
+		expected: t.expected / t.y.blockTokens,
 	}
 	for n := min(end-1+e.width, e.whole); n > end; n-- {
 		e.look(n)

@@ -71,6 +71,11 @@
 // Blocks do not spill to disk; Pin and Unpin, which keep a block from being
 // reused while something outside reads it, are there for code that adds that.
 //
+// # Fine domains
+//
+// Sequences of a fine domain (Config.FineDomain) store their rows in more room, so that a block has Config.FineTokens of them.
+// Shape has the arithmetic of a domain; the methods of Shape that a pool has are those of all other domains.
+//
 // # Misuse
 //
 // A call that breaks the contract of a method (a foreign table, rows that were

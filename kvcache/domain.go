@@ -20,6 +20,7 @@ type Field struct {
 type Domain struct {
 	root [sha256.Size]byte
 	bits uint8 // Config.HashBits
+	fine bool  // its rows take more room: blocks have Config.FineTokens of them
 }
 
 // rootFormat changes whenever the meaning of a root or block hash changes.
@@ -28,7 +29,13 @@ const rootFormat = "1"
 // Domain derives the domain of a tenant (or of a shared prompt that tenants
 // opted in to) from everything that decides what KV a token gets. The order of
 // extra fields matters.
-func (c Config) Domain(name string, extra ...Field) Domain {
+func (c Config) Domain(name string, extra ...Field) Domain { return c.domain(name, false, extra) }
+
+// FineDomain is Domain for sequences whose keys and values are stored more finely, so that blocks have Config.FineTokens rows. It shares
+// no block with the domain of the same name.
+func (c Config) FineDomain(name string, extra ...Field) Domain { return c.domain(name, true, extra) }
+
+func (c Config) domain(name string, fine bool, extra []Field) Domain {
 	h := sha256.New()
 	builtin := func(key, value string) { writeField(h, 0, key, []byte(value)) }
 	builtin("format", rootFormat)
@@ -36,11 +43,14 @@ func (c Config) Domain(name string, extra ...Field) Domain {
 	builtin("model", c.ModelDigest)
 	builtin("kv", c.KVType)
 	writeField(h, 0, "block", binary.LittleEndian.AppendUint32(nil, uint32(c.blockTokens())))
+	if fine {
+		writeField(h, 0, "fine", binary.LittleEndian.AppendUint32(nil, uint32(c.fineTokens())))
+	}
 	builtin("domain", name)
 	for _, f := range extra {
 		writeField(h, 1, f.Key, f.Value)
 	}
-	d := Domain{bits: uint8(c.HashBits)}
+	d := Domain{bits: uint8(c.HashBits), fine: fine}
 	h.Sum(d.root[:0])
 	return d
 }
@@ -57,7 +67,7 @@ func writeField(h hash.Hash, space byte, key string, value []byte) {
 
 // Chain appends to dst the hash of every full block of tokens and returns it.
 // A router keys its index by these; MatchChain takes them so that a waiting
-// request is hashed once. blockTokens must be that of the pool and at most
+// request is hashed once. blockTokens must be that of the domain's Shape and at most
 // 256; otherwise nothing is appended.
 func (d Domain) Chain(dst []Hash, tokens []int32, blockTokens int) []Hash {
 	return d.Extend(dst, Hash{}, tokens, blockTokens)

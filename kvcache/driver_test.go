@@ -61,6 +61,7 @@ func newDriver(program []byte) (*driver, error) {
 		d.config.TenantBlocks = 1 + d.below(12)
 	}
 	d.config.Windows = d.windows()
+	d.config.FineTokens = []int{0, 1, d.config.BlockTokens, halfOf(d.config.BlockTokens)}[d.below(4)]
 	if groups := len(d.config.Windows); groups > 0 {
 		d.config.StepRows = []int{0, 1, d.config.BlockTokens, 1 + d.below(3*d.config.BlockTokens)}[d.below(4)]
 		d.config.Blocks *= 1 + groups/2
@@ -77,6 +78,27 @@ func newDriver(program []byte) (*driver, error) {
 	d.arena = make([]uint64, d.config.Blocks*d.config.BlockTokens)
 	return d, nil
 }
+
+// halfOf is half of a block, or all of one that has no half.
+func halfOf(tokens int) int {
+	if tokens%2 == 0 {
+		return tokens / 2
+	}
+	return tokens
+}
+
+// domainOf is a domain of the pool: c is fine.
+func (d *driver) domainOf(name string) Domain {
+	if name == fineName {
+		return d.pool.FineDomain(name)
+	}
+	return d.pool.Domain(name)
+}
+
+const fineName = "c"
+
+// rows is how many rows a block of a domain has.
+func (d *driver) rows(name string) int { return d.pool.ShapeOf(d.domainOf(name)).BlockTokens() }
 
 // windows draws those of one, two or seven tables, with and without one that sees all.
 func (d *driver) windows() []int {
@@ -264,11 +286,12 @@ func (d *driver) begin() error {
 		return d.release()
 	}
 	domain := d.domainName()
-	ids := d.tokens(1 + d.below(3*d.config.BlockTokens))
+	n := d.rows(domain)
+	ids := d.tokens(1 + d.below(3*n))
 	if s := d.pick(); s != nil && d.below(2) == 0 {
 		ids = slices.Concat(s.ids[:d.below(len(s.ids)+1)], ids)
 	}
-	return d.start(domain, ids[:min(len(ids), maxSequence*d.config.BlockTokens)])
+	return d.start(domain, ids[:min(len(ids), maxSequence*n)])
 }
 
 func (d *driver) start(domain string, ids []int32) error {
@@ -276,7 +299,7 @@ func (d *driver) start(domain string, ids []int32) error {
 	if d.naive != nil {
 		s.naive = d.naive.newTable(domain)
 	}
-	d.pool.Begin(s.table, d.pool.Domain(domain))
+	d.pool.Begin(s.table, d.domainOf(domain))
 	d.seqs = append(d.seqs, s)
 	hit, err := d.lookup(domain, ids)
 	if err != nil {
@@ -329,14 +352,14 @@ func (n *naive) withPartial(h naiveHit, hit Hit) naiveHit {
 
 // lookup matches and compares with a scan over all prefixes (K8).
 func (d *driver) lookup(domain string, ids []int32) (Hit, error) {
-	dom := d.pool.Domain(domain)
+	dom, n := d.domainOf(domain), d.rows(domain)
 	limit := len(ids) - 1 + d.below(2)
 	hit := d.pool.Match(dom, ids, limit)
-	chain := dom.Chain(nil, ids, d.config.BlockTokens)
+	chain := dom.Chain(nil, ids, n)
 	if again := d.pool.MatchChain(dom, chain, ids, limit); again != hit {
 		return hit, fmt.Errorf("K8: %+v with a chain, %+v without", again, hit)
 	}
-	if hit.Tokens != hit.Full*d.config.BlockTokens+hit.PartialTokens || hit.Tokens > limit {
+	if hit.Tokens != hit.Full*n+hit.PartialTokens || hit.Tokens > limit {
 		return hit, fmt.Errorf("K8: hit %+v of limit %d does not add up", hit, limit)
 	}
 	d.seen["hit"] += hit.Full
@@ -386,10 +409,11 @@ func (d *driver) cover(s *sequence, rows int, hit Hit) error {
 		return nil
 	}
 	d.seen["copy"] += len(d.copies) - copied
-	if s.table.tokens == hit.Full*d.config.BlockTokens && hit.PartialTokens > 0 {
+	n := d.rows(s.domain)
+	if s.table.tokens == hit.Full*n && hit.PartialTokens > 0 {
 		d.seen["partial dropped"]++
 	}
-	if least := max(s.rows, rows, hit.Full*d.config.BlockTokens); d.config.StepRows == 0 && s.table.grown < least {
+	if least := max(s.rows, rows, hit.Full*n); d.config.StepRows == 0 && s.table.grown < least {
 		return fmt.Errorf("K6: the table was grown to %d rows, want %d", s.table.grown, least)
 	}
 	s.rows = s.table.grown
@@ -420,8 +444,9 @@ func (d *driver) grow() error {
 	if s == nil {
 		return nil
 	}
-	n := 1 + d.below(2*d.config.BlockTokens)
-	rows := min(max(s.rows, s.table.tokens)+n, maxSequence*d.config.BlockTokens)
+	block := d.rows(s.domain)
+	n := 1 + d.below(2*block)
+	rows := min(max(s.rows, s.table.tokens)+n, maxSequence*block)
 	if more := rows - len(s.ids); more > 0 {
 		s.ids = slices.Concat(s.ids, d.tokens(more))
 	}
@@ -438,9 +463,9 @@ func (d *driver) grow() error {
 // step is the engine's part: copies in order, then all announced rows, then
 // Commit of each sequence. Some sequences reject drafts.
 func (d *driver) step() error {
-	n := d.config.BlockTokens
 	d.runCopies()
 	for _, s := range d.seqs {
+		n := d.rows(s.domain)
 		digests := digest(s.domain, s.ids)
 		for r := s.table.tokens; r < s.rows; r++ {
 			for g := range d.pool.Groups() {
@@ -448,7 +473,7 @@ func (d *driver) step() error {
 				if b == 0 || d.pool.blocks[b].published || d.pool.blocks[b].pins > 0 {
 					return fmt.Errorf("T17: row %d goes to block %d, which is in the cache", r, b)
 				}
-				d.arena[int(b)*n+r%n] = digests[r] + uint64(g)
+				d.arena[int(b)*d.config.BlockTokens+r%n] = digests[r] + uint64(g)
 			}
 		}
 	}
@@ -475,7 +500,7 @@ func (d *driver) commit(s *sequence) error {
 		d.seen["rejected draft"]++
 	}
 	published := d.pool.index.count
-	sealed := verified/d.config.BlockTokens - s.table.tokens/d.config.BlockTokens
+	sealed := verified/d.rows(s.domain) - s.table.tokens/d.rows(s.domain)
 	d.pool.Commit(s.table, s.ids, verified)
 	if got := d.pool.index.count - published; got > sealed {
 		return fmt.Errorf("K15: %d blocks were published by %d full ones", got, sealed)
@@ -492,7 +517,7 @@ func (d *driver) commit(s *sequence) error {
 
 // rowsOf compares the first rows of a sequence with what they must hold.
 func (d *driver) rowsOf(s *sequence, rows int) error {
-	n := d.config.BlockTokens
+	n, block := d.rows(s.domain), d.config.BlockTokens
 	for g := range d.pool.Groups() {
 		first := s.slid / n * n
 		if len(d.config.Windows) > 0 && d.config.Windows[g] > 0 {
@@ -502,7 +527,7 @@ func (d *driver) rowsOf(s *sequence, rows int) error {
 			if r < first {
 				continue
 			}
-			if b := s.table.Blocks(g)[r/n]; b == 0 || d.arena[int(b)*n+r%n] != want+uint64(g) {
+			if b := s.table.Blocks(g)[r/n]; b == 0 || d.arena[int(b)*block+r%n] != want+uint64(g) {
 				return fmt.Errorf("K8: row %d in block %d of group %d is not that of the sequence", r, b, g)
 			}
 		}
@@ -512,7 +537,7 @@ func (d *driver) rowsOf(s *sequence, rows int) error {
 
 // cachedRows compares every published block with what its chain says.
 func (d *driver) cachedRows() error {
-	p, n := d.pool, d.config.BlockTokens
+	p := d.pool
 	for b := range p.blocks {
 		if !p.blocks[b].published {
 			continue
@@ -527,7 +552,7 @@ func (d *driver) cachedRows() error {
 		}
 		name := ""
 		for _, c := range []string{"a", "b", "c"} {
-			if p.Domain(c) == p.domains[p.blocks[b].domain].key {
+			if d.domainOf(c) == p.domains[p.blocks[b].domain].key {
 				name = c
 			}
 		}
@@ -537,7 +562,8 @@ func (d *driver) cachedRows() error {
 			for range i {
 				page = p.mates[page]
 			}
-			for r, have := range d.arena[int(page)*n : (int(page)+1)*n] {
+			n := d.rows(name)
+			for r, have := range d.arena[int(page)*d.config.BlockTokens:][:n] {
 				if have != want[len(want)-n+r]+uint64(g) {
 					return fmt.Errorf("T22: page %d of published block %d does not hold %v of group %d", page, b, ids, g)
 				}
@@ -562,18 +588,21 @@ func digest(domain string, ids []int32) []uint64 {
 
 // insert enters blocks that were computed elsewhere, between two steps.
 func (d *driver) insert() error {
-	p, n, domain := d.pool, d.config.BlockTokens, d.domainName()
+	p, domain := d.pool, d.domainName()
+	n, block := d.rows(domain), d.config.BlockTokens
 	ids := d.tokens((1 + d.below(maxSequence)) * n)
 	if s := d.pick(); s != nil && d.below(2) == 0 {
+		n = d.rows(s.domain)
 		domain, ids = s.domain, slices.Concat(s.ids[:len(s.ids)/n*n], ids)
 	}
 	d.runCopies()
-	dom := p.Domain(domain)
+	ids = ids[:len(ids)/n*n]
+	dom := d.domainOf(domain)
 	cached := p.Cached(dom, nil, ids)
 	from := min(cached+d.below(2), len(ids)/n)
 	free, before, counts := p.FreeNow(), snapshot(p, &Table{}, nil), p.counts
 	digests := digest(domain, ids)
-	got := p.Insert(dom, nil, ids, from, func(i int, b BlockID) { copy(d.arena[int(b)*n:(int(b)+1)*n], digests[i*n:]) })
+	got := p.Insert(dom, nil, ids, from, func(i int, b BlockID) { copy(d.arena[int(b)*block:][:n], digests[i*n:]) })
 	counts.Evictions, counts.Folded, counts.Collisions = p.counts.Evictions, p.counts.Folded, p.counts.Collisions
 	switch {
 	case !p.simple && (got > 0 || !reflect.DeepEqual(before, snapshot(p, &Table{}, nil))):
@@ -803,7 +832,7 @@ func (d *driver) drop() error {
 		return nil
 	}
 	name := d.domainName()
-	d.pool.DropDomain(d.pool.Domain(name))
+	d.pool.DropDomain(d.domainOf(name))
 	if d.naive != nil {
 		d.naive.dropDomain(name)
 	}

@@ -40,7 +40,7 @@ func (g *growth) demand(rows int) (need, idle int, ok bool) {
 	held := 0
 	g.eachBand(g.hit.Partial, func(_ int, b BlockID) { held += g.idlePages(b) })
 	if held > 0 && need > idle-held {
-		g.hit.Tokens, g.hit.Partial, g.hit.PartialTokens = g.hit.Full*g.blockTokens, 0, 0
+		g.hit.Tokens, g.hit.Partial, g.hit.PartialTokens = g.hit.Full*g.t.y.blockTokens, 0, 0
 		return g.demand(rows)
 	}
 	return need, idle - held, true
@@ -52,14 +52,15 @@ func (g *growth) fresh(rows int, empty bool) (need int) {
 	if empty {
 		from = g.hit.Tokens
 	}
-	for i := range g.bands {
-		b, l := &g.bands[i], g.t.listOf(i)
+	y := g.t.y
+	for i := range y.bands {
+		b, l := &y.bands[i], g.t.listOf(i)
 		have := len(l.blocks)
 		if empty {
 			have = g.hit.Full
 		}
-		blocks := max(0, g.blocksFor(g.cover(b, max(rows, from), from))-have)
-		if !empty && l.mustReplace(&g.blockStore, from, rows) {
+		blocks := max(0, y.blocksFor(y.cover(b, max(rows, from), from))-have)
+		if !empty && l.mustReplace(&g.blockStore, y, from, rows) {
 			blocks++
 		}
 		need += blocks * b.pages
@@ -77,15 +78,15 @@ func (g *growth) idlePages(b BlockID) int {
 
 // grow takes the pages, once the table has the blocks of the hit.
 func (g *growth) grow(rows int, copies *[]Copy) {
-	t := g.t
+	t, y := g.t, g.t.y
 	least := max(t.grown, rows)
-	for i := len(g.bands) - 1; i >= 0; i-- {
+	for i := len(y.bands) - 1; i >= 0; i-- {
 		l := t.listOf(i)
-		if l.mustReplace(&g.blockStore, t.tokens, rows) {
+		if l.mustReplace(&g.blockStore, y, t.tokens, rows) {
 			g.replaceTail(t, i, copies)
 		}
-		covered := g.cover(&g.bands[i], max(rows, t.tokens), t.tokens)
-		for n := g.blocksFor(covered); len(l.blocks) < n; {
+		covered := y.cover(&y.bands[i], max(rows, t.tokens), t.tokens)
+		for n := y.blocksFor(covered); len(l.blocks) < n; {
 			l.push(&g.blockStore, g.alloc(t.domain, t.class, i))
 		}
 		least = min(least, max(covered, t.grown))
@@ -100,7 +101,7 @@ func (g *growth) attach(copies *[]Copy) {
 	for i := range g.bands {
 		l := t.listOf(i)
 		l.resize(hit.Full)
-		l.slid = g.bands[i].firstSeen(hit.Full)
+		l.slid = t.y.bands[i].firstSeen(hit.Full)
 		for j := range l.slid {
 			l.set(&g.blockStore, j, 0)
 		}
@@ -126,7 +127,7 @@ func (g *growth) refreshForks() {
 		seen := 0
 		for b := g.hit.last; b != 0; b = g.blocks[b].parent {
 			if g.marks[b].forked {
-				seen = g.bands[band].width
+				seen = g.t.y.bands[band].width
 			}
 			if at := *g.side(b, band); at != 0 && seen > 0 {
 				g.refresh(at)
@@ -154,7 +155,7 @@ func (g *growth) copyPartial(copies *[]Copy) {
 		band := len(g.bands) - 1 - i
 		fresh := g.alloc(t.domain, t.class, band)
 		t.listOf(band).push(&g.blockStore, fresh)
-		g.copyRows(copies, band, b, fresh, g.hit.PartialTokens)
+		g.copyRows(copies, t, band, b, fresh, g.hit.PartialTokens)
 	}
 	for _, b := range sources {
 		g.drop(b)

@@ -102,7 +102,7 @@ func (l *list) sole(bs *blockStore) (pages int) {
 }
 
 // mustReplace reports whether the row after the final ones, if it is one of the first rows, goes to a block that may not be written.
-func (l *list) mustReplace(bs *blockStore, tokens, rows int) bool {
-	tail := tokens / bs.blockTokens
+func (l *list) mustReplace(bs *blockStore, y *Shape, tokens, rows int) bool {
+	tail := tokens / y.blockTokens
 	return rows > tokens && tail < len(l.blocks) && !bs.blocks[l.blocks[tail]].writable()
 }

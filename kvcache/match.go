@@ -34,7 +34,8 @@ func (bs *blockStore) MatchChain(d Domain, chain []Hash, tokens []int32, limit i
 	if !ok {
 		return hit
 	}
-	n, wide := bs.blockTokens, bs.wide
+	shape, wide := bs.ShapeOf(d), bs.wide
+	n := shape.blockTokens
 	var h Hash
 	whole, last := 0, BlockID(0) // what every band can give
 	if wide {
@@ -53,7 +54,7 @@ func (bs *blockStore) MatchChain(d Domain, chain []Hash, tokens []int32, limit i
 		}
 		hit.last = b
 		hit.Full++
-		if wide && bs.countRuns(b, hit.Full) {
+		if wide && bs.countRuns(shape, b, hit.Full) {
 			whole, last = hit.Full, b
 		}
 	}
@@ -70,7 +71,7 @@ func (bs *blockStore) MatchChain(d Domain, chain []Hash, tokens []int32, limit i
 // hash alone is no proof.
 func (bs *blockStore) same(b BlockID, slot int32, parent BlockID, ids []int32) bool {
 	m := &bs.blocks[b]
-	return m.domain == slot && m.parent == parent && slices.Equal(bs.rows(b), ids)
+	return m.domain == slot && m.parent == parent && slices.Equal(bs.ids[int(b)*bs.blockTokens:][:len(ids)], ids)
 }
 
 // partialScan bounds the children that are compared with the tokens after the
@@ -78,16 +79,17 @@ func (bs *blockStore) same(b BlockID, slot int32, parent BlockID, ids []int32) b
 const partialScan = 8
 
 // minPartial is the number of rows that are worth a copy.
-func (bs *blockStore) minPartial() int { return max(4, bs.blockTokens/4) }
+func (y *Shape) minPartial() int { return max(4, y.blockTokens/4) }
 
 // matchPartial adds the child of the hit's last block that shares most leading
 // tokens with rest.
 func (bs *blockStore) matchPartial(hit *Hit, slot int32, rest []int32) {
-	if len(rest) < bs.minPartial() {
+	least := bs.ShapeOf(bs.domains[slot].key).minPartial()
+	if len(rest) < least {
 		return
 	}
 	list := bs.childRing(slot, hit.last)
-	best, from := bs.minPartial()-1, BlockID(0)
+	best, from := least-1, BlockID(0)
 	for n, b := 0, bs.children.front(list); n < partialScan && b != list; n, b = n+1, bs.children.front(b) {
 		if k := commonPrefix(bs.rows(BlockID(b)), rest); k > best && (!bs.wide || bs.complete(BlockID(b))) {
 			best, from = k, BlockID(b)

@@ -13,7 +13,9 @@ import (
 // rank, last use, band and depth, windows are counted in rows. The same calls must lead to the same block ids
 // (K14, K18), the same hits (K8) and the same refusals (K12).
 type naive struct {
-	blockTokens, bound, step int
+	blockTokens, bound, step int // blockTokens is of the domain whose turn it is
+	coarse, fine             int
+	finely                   bool
 	bands                    []naiveBand // the chain's first
 	blocks                   []naiveBlock
 	stack                    []BlockID // unpublished idle pages, next one last
@@ -67,7 +69,7 @@ func (h *naiveHit) full() int {
 }
 
 func newNaive(c Config) *naive {
-	n := &naive{blockTokens: c.blockTokens(), bound: c.TenantBlocks, step: c.StepRows, blocks: make([]naiveBlock, c.Blocks)}
+	n := &naive{coarse: c.blockTokens(), fine: c.fineTokens(), bound: c.TenantBlocks, step: c.StepRows, blocks: make([]naiveBlock, c.Blocks)}
 	for g, w := range append([]int(nil), c.Windows...) {
 		at := slices.IndexFunc(n.bands, func(b naiveBand) bool { return b.window == w })
 		if at < 0 {
@@ -89,6 +91,14 @@ func newNaive(c Config) *naive {
 		n.stack = append(n.stack, b)
 	}
 	return n
+}
+
+// turn makes it the turn of a domain.
+func (n *naive) turn(domain string) {
+	n.blockTokens, n.finely = n.coarse, domain == fineName
+	if n.finely {
+		n.blockTokens = n.fine
+	}
 }
 
 // single is a pool as it was before there were groups.
@@ -150,6 +160,7 @@ func (n *naive) children(prefix string, depth int) []BlockID {
 
 // hitAt is the hit of so many whole blocks, if every band has what the next row sees. The chain must be there as a whole.
 func (n *naive) hitAt(domain string, ids []int32, full int) (h naiveHit, ok bool) {
+	n.turn(domain)
 	ok = true
 	for band := range n.bands {
 		list := make([]BlockID, full)
@@ -170,6 +181,7 @@ func (n *naive) hitAt(domain string, ids []int32, full int) (h naiveHit, ok bool
 }
 
 func (n *naive) match(domain string, ids []int32, limit int) naiveHit {
+	n.turn(domain)
 	limit = min(limit, len(ids))
 	full := max(limit, 0) / n.blockTokens
 	h, ok := n.hitAt(domain, ids, full)
@@ -367,6 +379,7 @@ func (n *naive) cow(t *naiveTable, band, rows int) bool {
 }
 
 func (n *naive) grow(t *naiveTable, rows int, h naiveHit) (copies []Copy, ok bool) {
+	n.turn(t.domain)
 	if len(t.lists[0]) > 0 {
 		h = naiveHit{}
 	}
@@ -500,12 +513,13 @@ func (n *naive) copied(copies []Copy, src, dst BlockID, rows int) []Copy {
 		if i > 0 {
 			page = from.pages[i]
 		}
-		copies = append(copies, Copy{Src: page, Dst: to.pages[i], Rows: rows, Group: g})
+		copies = append(copies, Copy{Src: page, Dst: to.pages[i], Rows: rows, Group: g, Fine: n.finely})
 	}
 	return copies
 }
 
 func (n *naive) commit(t *naiveTable, ids []int32, verified int) {
+	n.turn(t.domain)
 	for i := t.tokens / n.blockTokens; i < verified/n.blockTokens; i++ {
 		if i > 0 && (t.lists[0][i-1] == 0 || n.blocks[t.lists[0][i-1]].prefix == "") {
 			continue
@@ -580,6 +594,7 @@ func (n *naive) rankOf(t *naiveTable, band, i int) int {
 }
 
 func (n *naive) truncate(t *naiveTable, rows int) {
+	n.turn(t.domain)
 	n.shrink(t, n.ceil(rows))
 	t.tokens = min(t.tokens, rows)
 	n.trim(t.domain)
@@ -596,6 +611,7 @@ func (n *naive) shrink(t *naiveTable, keep int) {
 }
 
 func (n *naive) fork(t *naiveTable) *naiveTable {
+	n.turn(t.domain)
 	f := &naiveTable{domain: t.domain, class: t.class, tokens: t.tokens, slid: slices.Clone(t.slid), expected: t.expected}
 	for _, list := range t.lists {
 		list = slices.Clone(list[:n.ceil(t.tokens)])
@@ -615,6 +631,7 @@ func (n *naive) release(t *naiveTable) {
 }
 
 func (n *naive) slide(t *naiveTable, firstNeeded int) {
+	n.turn(t.domain)
 	end := min(firstNeeded, t.tokens) / n.blockTokens
 	for band := len(n.bands) - 1; band >= 0; band-- {
 		for i := end - 1; i >= t.slid[band]; i-- {

@@ -35,6 +35,10 @@ type Config struct {
 	// HashBits cuts block hashes to force collisions in tests; 0 means 128.
 	HashBits int
 
+	// FineTokens is how many rows a block has of sequences in fine domains (FineDomain), whose rows take more room; it divides
+	// BlockTokens. 0 is BlockTokens.
+	FineTokens int
+
 	ModelDigest string // content digest of the weights and their parameters
 	KVType      string // element type of the arena, as --kv-cache-dtype names it: "f32", "f16", "q8_0", "q4_0"
 	Secret      []byte // makes hashes unpredictable to clients; share it among replicas of one router
@@ -54,12 +58,22 @@ func (c Config) blockTokens() int {
 	return c.BlockTokens
 }
 
+func (c Config) fineTokens() int {
+	if c.FineTokens == 0 {
+		return c.blockTokens()
+	}
+	return c.FineTokens
+}
+
 func (c Config) validate() error {
 	if c.Blocks < 2 || c.Blocks > maxBlocks {
 		return fmt.Errorf("kvcache: blocks is %d, want 2 to %d: one is the null block", c.Blocks, maxBlocks)
 	}
 	if n := c.blockTokens(); n < 1 || n > maxBlockTokens {
 		return fmt.Errorf("kvcache: block tokens is %d, want 1 to %d", n, maxBlockTokens)
+	}
+	if n := c.fineTokens(); n < 1 || c.blockTokens()%n != 0 {
+		return fmt.Errorf("kvcache: a block has %d rows of fine domains, want a part of its %d tokens", n, c.blockTokens())
 	}
 	if err := c.checkWindows(); err != nil {
 		return err
@@ -116,8 +130,10 @@ func New(c Config) (*Pool, error) {
 // any goroutine.
 func (p *Pool) Domain(name string, extra ...Field) Domain { return p.config.Domain(name, extra...) }
 
-// BlockTokens is the number of rows in a block.
-func (p *Pool) BlockTokens() int { return p.blockTokens }
+// FineDomain is Config.FineDomain for this pool's configuration. It may be called from any goroutine.
+func (p *Pool) FineDomain(name string, extra ...Field) Domain {
+	return p.config.FineDomain(name, extra...)
+}
 
 // Stats reports the pool's state without walking it.
 func (p *Pool) Stats() Stats {

@@ -34,7 +34,7 @@ type blockStore struct {
 func (bs *blockStore) publish(b, parent BlockID, h Hash, ids []int32) {
 	m := &bs.blocks[b]
 	m.hash, m.parent, m.published = h, parent, true
-	copy(bs.rows(b), ids)
+	copy(bs.ids[int(b)*bs.blockTokens:], ids)
 	bs.index.insert(b)
 	bs.published += bs.pagesOf(b)
 	list := bs.childRing(m.domain, parent)
@@ -56,10 +56,10 @@ func (bs *blockStore) Usable() int { return len(bs.blocks) - 1 }
 // released, or cached and evictable.
 func (bs *blockStore) FreeNow() int { return bs.free + bs.cached }
 
-// rows are the token ids stored for block b.
+// rows are the token ids stored for block b, which is published.
 func (bs *blockStore) rows(b BlockID) []int32 {
 	at := int(b) * bs.blockTokens
-	return bs.ids[at : at+bs.blockTokens]
+	return bs.ids[at : at+bs.ShapeOf(bs.domains[bs.blocks[b].domain].key).blockTokens]
 }
 
 // rankRing is the list of idle published blocks of a rank.

@@ -7,8 +7,9 @@ import "slices"
 // Pool.Begin; after Pool.Release the same table can be begun again and keeps
 // its capacity. A begun table must not be copied or moved.
 type Table struct {
-	pool     *Pool // nil between Release and Begin
-	place    int   // in pool.tables
+	pool     *Pool  // nil between Release and Begin
+	y        *Shape // of its domain
+	place    int    // in pool.tables
 	domain   int32
 	class    Class
 	list            // of the chain
@@ -59,7 +60,7 @@ func (t *Table) Capacity() int {
 	if t.pool == nil {
 		return 0
 	}
-	return len(t.blocks) * t.pool.blockTokens
+	return len(t.blocks) * t.y.blockTokens
 }
 
 // Held is how many blocks the table names, of all groups, without those that are full of the first rows.
@@ -67,7 +68,7 @@ func (t *Table) Held(from int) (blocks int) {
 	if t.pool == nil {
 		return 0
 	}
-	first := from / t.pool.blockTokens
+	first := from / t.y.blockTokens
 	for i := range t.pool.bands {
 		l := t.listOf(i)
 		blocks += max(0, len(l.blocks)-max(l.slid, first)) * t.pool.bands[i].pages
@@ -105,11 +106,11 @@ func (t *Table) Sole() int {
 
 // fewestRows is the least to which a live table can be truncated: what the row after them sees must be there.
 func (t *Table) fewestRows() int {
-	p, least := t.pool, 0
-	for i := range p.bands {
-		l, w := t.listOf(i), p.bands[i].window
+	least := 0
+	for i := range t.y.bands {
+		l, w := t.listOf(i), t.y.bands[i].window
 		if l.slid > 0 {
-			least = max(least, min(l.slid*p.blockTokens+max(w-1, 0), t.tokens))
+			least = max(least, min(l.slid*t.y.blockTokens+max(w-1, 0), t.tokens))
 		}
 	}
 	return least
@@ -121,7 +122,8 @@ func (t *Table) fewestRows() int {
 type Copy struct {
 	Src, Dst BlockID
 	Rows     int
-	Group    int // of Config.Windows
+	Group    int  // of Config.Windows
+	Fine     bool // of a fine domain
 }
 
 // Begin binds an empty table to a domain, with class Normal. Every begun table
@@ -138,6 +140,7 @@ func (p *Pool) Begin(t *Table, d Domain) {
 // adopt enters a table into the list of live ones.
 func (p *Pool) adopt(t *Table, slot int32, c Class) {
 	t.pool, t.place, t.domain, t.class = p, len(p.tables), slot, c
+	t.y = p.ShapeOf(p.domains[slot].key)
 	t.tokens, t.grown, t.slid, t.expected = 0, 0, 0, 0
 	if p.wide || len(t.sides)+len(t.mates) > 0 {
 		t.shape(p.bands)
@@ -183,10 +186,10 @@ func (p *Pool) demand(t *Table, rows int, hit *Hit) (need, idle int, cow, ok boo
 				idle--
 			}
 		}
-		return p.blocksFor(max(rows, hit.Tokens)) - hit.Full, idle, false, true
+		return t.y.blocksFor(max(rows, hit.Tokens)) - hit.Full, idle, false, true
 	}
-	need = max(0, p.blocksFor(rows)-len(t.blocks))
-	if tail := t.tokens / p.blockTokens; rows > t.tokens && tail < len(t.blocks) {
+	need = max(0, t.y.blocksFor(rows)-len(t.blocks))
+	if tail := t.tokens / t.y.blockTokens; rows > t.tokens && tail < len(t.blocks) {
 		if cow = !p.blocks[t.blocks[tail]].writable(); cow {
 			need++
 		}
@@ -239,8 +242,8 @@ func (p *Pool) Grow(t *Table, rows int, hit Hit, copies *[]Copy) bool {
 // hasRoom reports whether rows go on in the last block of a table, which is its own. That is most steps of an output.
 func (t *Table) hasRoom(rows int) bool {
 	p := t.pool
-	end := len(t.blocks) * p.blockTokens
-	return p.simple && rows <= end && t.tokens >= end-p.blockTokens && end > 0 && p.blocks[t.blocks[len(t.blocks)-1]].writable()
+	end := len(t.blocks) * t.y.blockTokens
+	return p.simple && rows <= end && t.tokens >= end-t.y.blockTokens && end > 0 && p.blocks[t.blocks[len(t.blocks)-1]].writable()
 }
 
 // GrowAlone is Grow for the only sequence that runs: it takes what is protected, too.
@@ -266,7 +269,7 @@ func (p *Pool) grow(t *Table, rows int, hit *Hit, cow bool, copies *[]Copy) {
 	if cow {
 		p.replaceTail(t, 0, copies)
 	}
-	for n := p.blocksFor(rows); len(t.blocks) < n; {
+	for n := t.y.blocksFor(rows); len(t.blocks) < n; {
 		b := p.alloc(t.domain, t.class, 0)
 		t.blocks, t.gens = append(t.blocks, b), append(t.gens, p.blocks[b].gen)
 	}
@@ -296,7 +299,7 @@ func (p *Pool) attach(t *Table, hit *Hit, copies *[]Copy) {
 		p.refresh(hit.Partial)
 		fresh := p.alloc(t.domain, t.class, 0)
 		t.push(&p.blockStore, fresh)
-		p.copyRows(copies, 0, hit.Partial, fresh, hit.PartialTokens)
+		p.copyRows(copies, t, 0, hit.Partial, fresh, hit.PartialTokens)
 	}
 	t.tokens, t.grown = hit.Tokens, hit.Tokens
 }
@@ -304,22 +307,22 @@ func (p *Pool) attach(t *Table, hit *Hit, copies *[]Copy) {
 // replaceTail gives the table a fresh copy of the block of a band that its next row
 // goes to.
 func (p *Pool) replaceTail(t *Table, band int, copies *[]Copy) {
-	i, l := t.tokens/p.blockTokens, t.listOf(band)
+	i, l := t.tokens/t.y.blockTokens, t.listOf(band)
 	old, fresh := l.blocks[i], p.alloc(t.domain, t.class, band)
 	l.set(&p.blockStore, i, fresh)
-	p.copyRows(copies, band, old, fresh, t.tokens%p.blockTokens)
+	p.copyRows(copies, t, band, old, fresh, t.tokens%t.y.blockTokens)
 	p.drop(old)
 }
 
 // copyRows appends the copies of a block's pages. The source of a partial hit may have been evicted
 // to become the destination itself, rows and all.
-func (p *Pool) copyRows(copies *[]Copy, band int, src, dst BlockID, rows int) {
+func (p *Pool) copyRows(copies *[]Copy, t *Table, band int, src, dst BlockID, rows int) {
 	p.counts.CopiedRows += uint64(rows)
 	if src == dst || rows == 0 {
 		return
 	}
 	for _, g := range p.bands[band].groups {
-		*copies = append(*copies, Copy{Src: src, Dst: dst, Rows: rows, Group: g})
+		*copies = append(*copies, Copy{Src: src, Dst: dst, Rows: rows, Group: g, Fine: t.y == &p.fine})
 		if p.wide {
 			src, dst = p.mates[src], p.mates[dst]
 		}
@@ -335,9 +338,9 @@ func (p *Pool) Truncate(t *Table, rows int) {
 		return
 	}
 	for i := range slices.Backward(t.sides) {
-		t.sides[i].shrink(&p.blockStore, p.blocksFor(rows))
+		t.sides[i].shrink(&p.blockStore, t.y.blocksFor(rows))
 	}
-	t.shrink(&p.blockStore, p.blocksFor(rows))
+	t.shrink(&p.blockStore, t.y.blocksFor(rows))
 	t.tokens, t.grown = min(t.tokens, rows), min(t.grown, rows)
 	p.trim(t.domain)
 }
@@ -351,7 +354,7 @@ func (p *Pool) Fork(dst, src *Table) {
 		return
 	}
 	p.adopt(dst, src.domain, src.class)
-	n := p.blocksFor(src.tokens)
+	n := src.y.blocksFor(src.tokens)
 	dst.share(&p.blockStore, &src.list, n)
 	for i := range dst.sides {
 		dst.sides[i].share(&p.blockStore, &src.sides[i], n)
@@ -393,7 +396,7 @@ func (p *Pool) Slide(t *Table, firstNeeded int) {
 		p.misuse("slide a table that is not live")
 		return
 	}
-	end := min(firstNeeded, t.tokens) / p.blockTokens
+	end := min(firstNeeded, t.tokens) / t.y.blockTokens
 	for i := range slices.Backward(t.sides) {
 		t.sides[i].slide(&p.blockStore, end)
 	}

@@ -53,7 +53,7 @@ func (p *Pool) Cached(d Domain, chain []Hash, tokens []int32) (blocks int) {
 // idle blocks for them, and returns how many. The blocks before these must be cached, or none is entered. write gives a
 // block its content. chain as MatchChain takes it. Nothing stays referenced: they can be evicted as any other.
 func (p *Pool) Insert(d Domain, chain []Hash, tokens []int32, from int, write func(i int, b BlockID)) (blocks int) {
-	n := p.blockTokens
+	n := p.ShapeOf(d).blockTokens
 	hit := p.MatchChain(d, chain, tokens, from*n)
 	if hit.Full < from || !p.simple {
 		return 0

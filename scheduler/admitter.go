@@ -8,23 +8,22 @@ import (
 
 // admitter starts preempted and waiting requests: it decides whose turn it is, and gives what fits its slots, blocks and rows.
 type admitter struct {
-	cfg         *Config
-	pool        *kvcache.Pool
-	waiting     *admission.Queue
-	requests    *requestTable
-	sequences   *sequences
-	shares      *tenantShares
-	pacer       *pacer
-	step        *step
-	forecast    *forecast
-	allocator   *allocator
-	endings     *endings
-	preemptor   *preemptor
-	pauses      *pauses
-	prefiller   *prefiller
-	charges     *charges
-	stats       *Counters
-	blockTokens int
+	cfg       *Config
+	pool      *kvcache.Pool
+	waiting   *admission.Queue
+	requests  *requestTable
+	sequences *sequences
+	shares    *tenantShares
+	pacer     *pacer
+	step      *step
+	forecast  *forecast
+	allocator *allocator
+	endings   *endings
+	preemptor *preemptor
+	pauses    *pauses
+	prefiller *prefiller
+	charges   *charges
+	stats     *Counters
 
 	lastStarted startKind         // a waiting request or a waiting choice
 	admitted    uint64            // requests ever; numbers them in order of admission
@@ -127,9 +126,9 @@ func (a *admitter) admitEntitled(class inference.Class) bool {
 		}
 		r, q := a.requests.find(ID(ref)), a.firstPreempted(class)
 		a.shares.countBlocks(class, a.sequences.paused, a.sequences.running)
-		modest := a.shares.hasRoomFor(r.share, len(r.Prompt))
+		modest := a.shares.hasRoomFor(r, len(r.Prompt))
 		first := q == nil || !a.shares.entitled(q.req.share)
-		if !first && modest && !a.shares.hasRoomFor(q.req.share, len(q.ids)) && !a.sequences.hasPreempted(r.share) && !a.passedTooOften(q.req) {
+		if !first && modest && !a.shares.hasRoomFor(q.req, len(q.ids)) && !a.sequences.hasPreempted(r.share) && !a.passedTooOften(q.req) {
 			first, passed = true, notePassed(passed, q.req)
 		}
 		if first && a.shares.entitled(r.share) && a.startEntitled(r) {
@@ -173,7 +172,7 @@ func (a *admitter) firstPreempted(class inference.Class) (first *sequence) {
 			first = q
 			a.shares.countBlocks(class, a.sequences.paused, a.sequences.running)
 		}
-		if (q == first || q.req.share != first.req.share) && a.shares.hasRoomFor(q.req.share, len(q.ids)) {
+		if (q == first || q.req.share != first.req.share) && a.shares.hasRoomFor(q.req, len(q.ids)) {
 			return q
 		}
 	}
@@ -233,7 +232,7 @@ func (a *admitter) admitNextChoice(class inference.Class) bool {
 		case fits:
 			return a.start(&c)
 		case neverFits:
-			a.endings.failRequest(r, inference.FinishError, a.allocator.outOfCache(len(r.Prompt), 0), failed)
+			a.endings.failRequest(r, inference.FinishError, a.allocator.outOfCache(r, len(r.Prompt), 0), failed)
 			return a.admitNextChoice(class)
 		default: // it waits on
 		}
@@ -268,7 +267,7 @@ func (a *admitter) admitWaiting(class inference.Class) (started, open bool) {
 			}
 			return a.start(&c), false
 		case v == neverFits:
-			a.endings.failRequest(r, inference.FinishError, a.allocator.outOfCache(len(r.Prompt), 0), failed)
+			a.endings.failRequest(r, inference.FinishError, a.allocator.outOfCache(r, len(r.Prompt), 0), failed)
 			continue
 		case v == overLimit:
 			// What it waits for is held by its like: barring others would not free

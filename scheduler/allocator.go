@@ -68,10 +68,10 @@ func (al *allocator) allot(q *sequence, hit kvcache.Hit, alone bool) bool {
 	return al.pool.Grow(&q.table, len(q.ids), hit, &al.step.plan.Copies)
 }
 
-// outOfCache tells of rows that do not fit although nothing else runs.
-func (al *allocator) outOfCache(rows, held int) error {
+// outOfCache tells of rows of a request that do not fit although nothing else runs.
+func (al *allocator) outOfCache(r *request, rows, held int) error {
 	return &inference.LimitError{
-		Err: inference.ErrOutOfCache, What: "KV blocks", Need: al.pool.Need(rows), Limit: al.pool.FreeNow() + held,
+		Err: inference.ErrOutOfCache, What: "KV blocks", Need: r.shape.Need(rows), Limit: al.pool.FreeNow() + held,
 		Remedy: "give the KV cache more memory",
 	}
 }

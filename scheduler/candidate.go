@@ -53,11 +53,11 @@ func (a *admitter) judge(c *candidate) verdict {
 	switch {
 	case a.sequences.isLong(len(c.ids)-c.hit.Tokens) && a.sequences.longPrefills() >= a.cfg.MaxPrefills && !a.sequences.keptOut(r.share):
 		return overLimit
-	case r.overtaken < a.cfg.OvertakeLimit && a.sequences.inFlight(c, a.blockTokens):
+	case r.overtaken < a.cfg.OvertakeLimit && a.sequences.inFlight(c):
 		return awaitsPrefix
 	}
 	if r.started && c.seq == nil {
-		a.allocator.markShared(r, r.wholeBlocks(a.blockTokens))
+		a.allocator.markShared(r, r.wholeBlocks())
 	}
 	v := a.forecast.footprint(c)
 	if v == lacksRoom && c.slots > 1 {
@@ -118,10 +118,10 @@ func (a *admitter) start(c *candidate) bool {
 		p.Resumed = append(p.Resumed, r.id)
 		a.stats.RecomputedTokens += uint64(max(0, q.peak-c.hit.Tokens))
 	}
-	q.computed, q.shared = c.hit.Tokens, c.hit.Full*a.blockTokens
+	q.computed, q.shared = c.hit.Tokens, c.hit.Full*r.shape.BlockTokens()
 	q.borrowed = q.table.Borrowed()
 	if born && len(r.choices) > 1 && r.complete() {
-		q.shared = r.wholeBlocks(a.blockTokens) // the last block becomes one with the others' when it is full
+		q.shared = r.wholeBlocks() // the last block becomes one with the others' when it is full
 	}
 	q.recomputed = max(0, q.peak-c.hit.Tokens)
 	q.peak = max(q.peak, q.computed)

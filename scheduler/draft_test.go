@@ -200,7 +200,7 @@ func TestDraftsLeaveBlocksToOthers(t *testing.T) {
 				t.Errorf("a step that preempts has drafts: %s", w)
 			}
 			for _, c := range w.plan.Chunks {
-				if known := c.Start + c.Count - c.Drafts; c.Drafts > 0 && blocksFor(known, w.sched.blockTokens) < blocksFor(known+c.Drafts, w.sched.blockTokens) {
+				if known := c.Start + c.Count - c.Drafts; c.Drafts > 0 && blocksFor(known, w.pool.BlockTokens()) < blocksFor(known+c.Drafts, w.pool.BlockTokens()) {
 					tight++
 				}
 			}

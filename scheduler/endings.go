@@ -66,7 +66,7 @@ func (es *endings) failRequest(r *request, finish inference.FinishReason, err er
 // they still share their prompt.
 func (es *endings) failForBlocks(q *sequence) {
 	r, k := q.req, q.choice
-	err := es.allocator.outOfCache(len(q.ids), q.table.Held(0))
+	err := es.allocator.outOfCache(r, len(q.ids), q.table.Held(0))
 	if q.forks() {
 		es.failRequest(r, inference.FinishError, err, failed)
 		return

@@ -2,7 +2,6 @@ package scheduler
 
 import (
 	"cmp"
-	"math"
 	"slices"
 
 	"weir/kvcache"
@@ -27,11 +26,12 @@ type forecast struct {
 
 // growth is what a choice is expected to take yet.
 type growth struct {
-	left    int // rows beyond those its table covers
-	slack   int // rows that still fit into its last block
+	left    int // rows beyond those its table covers; of fine domains each counts as many as it takes the room of
+	slack   int // rows that still fit into its last block, counted alike
 	private int // blocks that it frees when it ends
 	copies  int // blocks that it takes at once: at its fork for its own copy of the tail, for the windows of a prompt
 	windows int // blocks that it takes at most of groups with a window while it grows
+	most    int // the same of a fork: what it shares will be passed
 }
 
 // footprint says whether a candidate fits now, with the blocks that it and the
@@ -47,7 +47,7 @@ func (f *forecast) footprint(c *candidate) verdict {
 		}
 		return fits
 	}
-	spare := f.peak(c) + f.cfg.WatermarkBlocks + f.pool.Ahead(len(c.ids), c.hit)
+	spare := f.peak(c) + f.cfg.WatermarkBlocks + c.req.shape.Ahead(len(c.ids), c.hit)
 	need, ok := f.pool.CanGrowBeside(t, len(c.ids), c.hit, spare)
 	c.need = need
 	if !ok {
@@ -68,12 +68,14 @@ func (f *forecast) peak(c *candidate) int {
 
 // expected is the peak with the candidate beside the growths that are listed.
 func (f *forecast) expected(c *candidate) int {
-	blocks, left := blocksFor(len(c.ids), f.blockTokens), f.left(c.req, c.produced)
+	s, left := c.req.shape, f.left(c.req, c.produced)
+	rows, times := s.BlockTokens(), f.times(s)
 	own := growth{
-		left:    left,
-		slack:   blocks*f.blockTokens - len(c.ids),
-		private: f.pool.DecodeNeed(len(c.ids)) - c.hit.Full*f.pool.EndlessPages(),
-		windows: f.windowsOf(len(c.ids)+left) - f.windowsOf(len(c.ids)),
+		left:    left * times,
+		slack:   (blocksFor(len(c.ids), rows)*rows - len(c.ids)) * times,
+		private: s.DecodeNeed(len(c.ids)) - c.hit.Full*s.EndlessPages(),
+		windows: s.OfWindows(len(c.ids)+left) - s.OfWindows(len(c.ids)),
+		most:    s.MostOfWindows(),
 	}
 	f.add(own, max(c.slots, 1))
 	need := f.demand()
@@ -104,10 +106,8 @@ func (f *forecast) demand() int {
 	return most
 }
 
-// windowsOf is what a sequence of so many rows has at most in groups with a window while it computes a row at a time.
-func (f *forecast) windowsOf(rows int) int {
-	return f.pool.DecodeNeed(rows) - blocksFor(rows, f.blockTokens)*f.pool.EndlessPages()
-}
+// times is how many ordinary rows a row has the room of.
+func (f *forecast) times(s *kvcache.Shape) int { return f.blockTokens / s.BlockTokens() }
 
 // refresh lists the expected growths again after a sequence left.
 func (f *forecast) refresh() {
@@ -137,19 +137,20 @@ func (f *forecast) left(r *request, produced int) int {
 
 // growthOf is the growth of a running sequence.
 func (f *forecast) growthOf(q *sequence) growth {
-	left := f.left(q.req, q.produced)
+	s, left := q.req.shape, f.left(q.req, q.produced)
+	times := f.times(s)
 	if p := f.fairShare; p != nil && q.req.Class == p.key.class {
-		left = min(left, q.req.share.room)
+		left = min(left, q.req.share.room/times)
 	}
 	g := growth{
-		left:    left,
-		slack:   min(max(q.table.Capacity()-len(q.ids), 0), f.blockTokens-1),
+		left:    left * times,
+		slack:   min(max(q.table.Capacity()-len(q.ids), 0), s.BlockTokens()-1) * times,
 		private: q.private(),
 	}
 	if f.pool.Windowed() {
-		g.windows = max(0, f.windowsOf(len(q.ids)+left)-f.windowsOf(len(q.ids)))
+		g.windows, g.most = max(0, s.OfWindows(len(q.ids)+left)-s.OfWindows(len(q.ids))), s.MostOfWindows()
 		if !q.decoding() {
-			g.copies = max(0, f.pool.Need(len(q.ids))-q.table.Held(0))
+			g.copies = max(0, s.Need(len(q.ids))-q.table.Held(0))
 		}
 	}
 	return g
@@ -174,7 +175,7 @@ func (f *forecast) remove(g growth, slots int) {
 // fitsNow reports whether a candidate fits, without the tables that the pool is told to leave out and the growth of those
 // that is not expected any more.
 func (f *forecast) fitsNow(c *candidate) bool {
-	return f.pool.Need(len(c.ids))+f.expected(c)+f.cfg.WatermarkBlocks <= f.pool.FreeFor(c.req.Domain)
+	return c.req.shape.Need(len(c.ids))+f.expected(c)+f.cfg.WatermarkBlocks <= f.pool.FreeFor(c.req.Domain)
 }
 
 // forkGrowth is the growth of choice i of a sequence that will be forked.
@@ -183,7 +184,7 @@ func (f *forecast) forkGrowth(g growth, i int) growth {
 		g.private = 0
 		g.copies = 0
 		if f.pool.Windowed() {
-			g.windows = f.windowsOf(math.MaxInt32) // what it shares will be passed
+			g.windows = g.most
 		}
 		if g.slack > 0 && g.left > 0 {
 			g.copies = f.pool.Groups()
@@ -198,5 +199,5 @@ func compareGrowth(a, b growth) int {
 	if a.left != b.left {
 		return b.left - a.left // nearly always: sorting asks this most
 	}
-	return cmp.Or(a.slack-b.slack, a.private-b.private, a.copies-b.copies, a.windows-b.windows)
+	return cmp.Or(a.slack-b.slack, a.private-b.private, a.copies-b.copies, a.windows-b.windows, a.most-b.most)
 }

@@ -215,7 +215,7 @@ func (pr *preemptor) countBlocksFor(c *candidate) (within bool) {
 		return false
 	}
 	pr.shares.countBlocks(c.req.Class, pr.sequences.paused, pr.sequences.running)
-	return pr.shares.withinShare(c.req.share, c.req.share.blocks+pr.pool.Need(len(c.ids)))
+	return pr.shares.withinShare(c.req.share, c.req.share.blocks+c.req.shape.Need(len(c.ids)))
 }
 
 // enoughVictims is how many of the victims, in order, must release their blocks for

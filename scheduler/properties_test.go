@@ -96,7 +96,7 @@ func TestS4PlannedBlocksExist(t *testing.T) {
 			}
 			for _, c := range w.plan.Chunks {
 				for g := range w.pool.Groups() {
-					blocks, b := c.Blocks(g), w.pool.BlockTokens()
+					blocks, b := c.Blocks(g), w.pool.ShapeOf(w.jobs[c.Request].req.Domain).BlockTokens()
 					if first := w.firstSeen(g, c.Start) / b; len(blocks)*b < c.Start+c.Count || slices.Contains(blocks[min(first, len(blocks)):], 0) {
 						t.Errorf("chunk %+v is not covered in group %d", c, g)
 					}
@@ -618,10 +618,10 @@ func TestEnoughEstimateMeansNoPreemption(t *testing.T) {
 			for range 1 + rng.IntN(20) {
 				r.Prompt = append(r.Prompt, int32(rng.IntN(50000)))
 			}
-			if err := w.sched.checkSize(len(r.Prompt), r.MaxTokens); err != nil {
+			if err := w.sched.checkSize(w.pool.ShapeOf(kvcache.Domain{}), len(r.Prompt), r.MaxTokens); err != nil {
 				continue
 			}
-			if worst := r.N * blocksFor(finalRows(len(r.Prompt), r.MaxTokens)+1, w.sched.blockTokens); worst > w.sched.usable {
+			if worst := r.N * blocksFor(finalRows(len(r.Prompt), r.MaxTokens)+1, w.pool.BlockTokens()); worst > w.sched.usable {
 				continue // all choices at once are let in when nothing else runs
 			}
 			if _, err := w.submit("r"+strconv.Itoa(i), r); err != nil {

@@ -51,6 +51,9 @@ func randomWorld(t testing.TB, src *source) *world {
 	pool := kvcache.Config{
 		Blocks: 2 + src.below(4+64/block), BlockTokens: block, HashBits: []int{0, 0, 8}[src.below(3)], TenantBlocks: []int{0, 0, 3}[src.below(3)],
 	}
+	if block%2 == 0 { // without a draw, so that worlds stay what they were
+		pool.FineTokens = block / 2
+	}
 	pool.Windows = randomWindows(src)
 	if groups := len(pool.Windows); groups > 0 {
 		pool.StepRows = src.below(24)
@@ -75,7 +78,9 @@ func randomRequest(w *world, src *source) Request {
 		Tenant: "t" + strconv.Itoa(src.below(3)), Weight: src.below(3), NoCache: src.oneIn(8), User: new(int),
 		Speculate: src.oneIn(2),
 	}
-	r.Domain = w.pool.Domain(r.Tenant)
+	if r.Domain = w.pool.Domain(r.Tenant); r.Tenant == "t2" {
+		r.Domain = w.pool.FineDomain(r.Tenant)
+	}
 	for range 1 + src.below(2+src.below(40)) {
 		r.Prompt = append(r.Prompt, inference.TokenID(src.below(w.vocabulary)/max(1, 1+src.below(3)-src.below(2))))
 	}
@@ -105,7 +110,7 @@ func randomRequest(w *world, src *source) Request {
 	}
 	r.OverQuota, r.Retries = src.oneIn(8), src.below(8)/7
 	if src.oneIn(3) {
-		r.Chain = r.Domain.Chain(nil, r.Prompt, w.pool.BlockTokens())
+		r.Chain = r.Domain.Chain(nil, r.Prompt, w.pool.ShapeOf(r.Domain).BlockTokens())
 	}
 	return r
 }

@@ -134,6 +134,7 @@ type request struct {
 	outcome outcome            // of the choice that ended last
 	answers *outputlen.History // of its tenant
 	share   *tenantShare       // its tenant's
+	shape   *kvcache.Shape     // of its sequences
 
 	overtaken int    // admissions that passed it while it waited
 	lacking   int    // blocks that it lacked at its last trial; below that a trial is pointless
@@ -169,12 +170,12 @@ const (
 	shed
 )
 
-func (r *request) init(in Request, poolRows int) {
+func (r *request) init(in Request, shape *kvcache.Shape, usable int) {
 	choices := slices.Grow(r.choices[:0], in.N)[:in.N]
 	clear(choices)
 	*r = request{
 		Request: in, id: r.id, ticket: r.ticket, choices: choices, live: in.N,
-		limit: min(in.MaxTokens, poolRows-len(in.Prompt)+1),
+		limit: min(in.MaxTokens, shape.MostRows(usable)-len(in.Prompt)+1), shape: shape,
 	}
 }
 
@@ -229,4 +230,7 @@ func (r *request) complete() bool {
 }
 
 // wholeBlocks is how many leading rows of a prompt fill whole blocks.
-func (r *request) wholeBlocks(blockTokens int) int { return len(r.Prompt) / blockTokens * blockTokens }
+func (r *request) wholeBlocks() int {
+	n := r.shape.BlockTokens()
+	return len(r.Prompt) / n * n
+}

@@ -38,15 +38,13 @@ import (
 //
 // Its parts stand in the order in which they know of each other, those that know nothing of others first.
 type Scheduler struct {
-	cfg         Config
-	pool        *kvcache.Pool
-	blockTokens int
-	mostRows    int // of a sequence that the pool holds
-	usable      int // blocks that live sequences may hold together
-	waiting     *admission.Queue
-	cost        *cost.Model
-	lengths     *outputlen.Lengths
-	stats       Stats
+	cfg     Config
+	pool    *kvcache.Pool
+	usable  int // blocks that live sequences may hold together
+	waiting *admission.Queue
+	cost    *cost.Model
+	lengths *outputlen.Lengths
+	stats   Stats
 
 	requests   requestTable // the live ones
 	sequences  sequences    // their running, paused and preempted ones
@@ -81,8 +79,8 @@ func New(cfg Config, pool *kvcache.Pool) (*Scheduler, error) {
 		return nil, fmt.Errorf("build scheduler: %w", err)
 	}
 	s := &Scheduler{
-		cfg: cfg, pool: pool, usable: pool.Usable(), blockTokens: pool.BlockTokens(),
-		waiting: queue, cost: cost.New(cfg.Cost), lengths: outputlen.NewLengths(), mostRows: pool.MostRows(pool.Usable()),
+		cfg: cfg, pool: pool, usable: pool.Usable(),
+		waiting: queue, cost: cost.New(cfg.Cost), lengths: outputlen.NewLengths(),
 	}
 	s.assemble()
 	return s, nil
@@ -90,7 +88,8 @@ func New(cfg Config, pool *kvcache.Pool) (*Scheduler, error) {
 
 // assemble makes the parts, which know each other by their places in s.
 func (s *Scheduler) assemble() {
-	cfg, pool, waiting, model, blockTokens, stats := &s.cfg, s.pool, s.waiting, s.cost, s.blockTokens, &s.stats.Counters
+	cfg, pool, waiting, model, stats := &s.cfg, s.pool, s.waiting, s.cost, &s.stats.Counters
+	blockTokens := pool.BlockTokens()
 	s.requests = requestTable{}
 	s.sequences = sequences{cfg: cfg}
 	s.shares = *newTenantShares(cfg, pool)
@@ -100,7 +99,7 @@ func (s *Scheduler) assemble() {
 	s.forecast = forecast{
 		cfg: cfg, pool: pool, lengths: s.lengths, sequences: &s.sequences, blockTokens: blockTokens, slacks: make([]int, blockTokens),
 	}
-	s.forecast.windows = newWindowGrowth(pool.Groups()-pool.EndlessPages(), s.forecast.windowsOf(math.MaxInt32))
+	s.forecast.windows = newWindowGrowth(pool.Groups()-pool.EndlessPages(), pool.MostOfWindows())
 	s.allocator = allocator{
 		pool: pool, lengths: s.lengths, sequences: &s.sequences, shares: &s.shares, requests: &s.requests, step: &s.step,
 		forecast: &s.forecast, stats: stats,
@@ -121,7 +120,7 @@ func (s *Scheduler) assemble() {
 	s.admitter = admitter{
 		cfg: cfg, pool: pool, waiting: waiting, requests: &s.requests, sequences: &s.sequences, shares: &s.shares,
 		pacer: &s.pacer, step: &s.step, forecast: &s.forecast, allocator: &s.allocator, endings: &s.endings,
-		preemptor: &s.preemptor, pauses: &s.pauses, prefiller: &s.prefiller, charges: &s.charges, stats: stats, blockTokens: blockTokens,
+		preemptor: &s.preemptor, pauses: &s.pauses, prefiller: &s.prefiller, charges: &s.charges, stats: stats,
 	}
 	s.shortSteps = shortSteps{
 		cfg: cfg, cost: model, waiting: waiting, requests: &s.requests, sequences: &s.sequences, shares: &s.shares,
@@ -146,11 +145,11 @@ func (s *Scheduler) Check(r *Request) error {
 	if err := r.consistent(); err != nil {
 		return err
 	}
-	return s.checkSize(len(r.Prompt), r.MaxTokens)
+	return s.checkSize(s.pool.ShapeOf(r.Domain), len(r.Prompt), r.MaxTokens)
 }
 
 // checkSize refuses what is too long for the model or too large for the pool.
-func (s *Scheduler) checkSize(promptTokens, maxTokens int) error {
+func (s *Scheduler) checkSize(shape *kvcache.Shape, promptTokens, maxTokens int) error {
 	switch {
 	case maxTokens > s.cfg.MaxModelLen || promptTokens+maxTokens > s.cfg.MaxModelLen:
 		return &inference.LimitError{
@@ -162,7 +161,7 @@ func (s *Scheduler) checkSize(promptTokens, maxTokens int) error {
 	if s.cfg.CapOutput {
 		maxTokens = min(maxTokens, 1)
 	}
-	if need := s.pool.Need(finalRows(promptTokens, maxTokens)); need > s.usable {
+	if need := shape.Need(finalRows(promptTokens, maxTokens)); need > s.usable {
 		return &inference.LimitError{
 			Err: inference.ErrNeverFits, What: "KV blocks", Need: need, Limit: s.usable,
 			Remedy: "shorten the prompt, lower max_tokens or give the KV cache more memory",
@@ -203,7 +202,7 @@ func (s *Scheduler) Submit(now int64, r Request) (ID, error) {
 	}
 	s.pacer.tenants.observe(now, r.Tenant)
 	s.pool.Protect(r.Domain, now+int64(protectionTime))
-	q.init(r, s.mostRows)
+	q.init(r, s.pool.ShapeOf(r.Domain), s.usable)
 	q.answers, q.share = s.lengths.Of(r.Tenant), s.shares.add(now, &q.Request)
 	s.stats.Submitted++
 	return q.id, nil

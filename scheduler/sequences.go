@@ -144,7 +144,8 @@ func (sq *sequences) keptOut(p *tenantShare) bool {
 
 // inFlight reports whether a running prompt is about to publish the next block
 // that the candidate lacks: waiting for it is cheaper than computing it twice.
-func (sq *sequences) inFlight(c *candidate, blockTokens int) bool {
+func (sq *sequences) inFlight(c *candidate) bool {
+	blockTokens := c.req.shape.BlockTokens()
 	from := c.hit.Full * blockTokens
 	to := from + blockTokens
 	if to > c.req.reuse(c.ids) {

@@ -130,10 +130,10 @@ func (ts *tenantShares) remove(now int64, p *tenantShare) {
 	ts.spare = append(ts.spare, p)
 }
 
-// hasRoomFor reports whether a tenant stays within its share of the blocks with so many rows more. Blocks were counted for
+// hasRoomFor reports whether a request's tenant stays within its share of the blocks with so many rows more. Blocks were counted for
 // its class.
-func (ts *tenantShares) hasRoomFor(p *tenantShare, rows int) bool {
-	return ts.withinShare(p, p.blocks+ts.pool.Need(rows))
+func (ts *tenantShares) hasRoomFor(r *request, rows int) bool {
+	return ts.withinShare(r.share, r.share.blocks+r.shape.Need(rows))
 }
 
 // callLimit is how many slots the requests of one call, or the choices of one

@@ -48,7 +48,8 @@ func TestTenantSharesBlocks(t *testing.T) {
 		t.Errorf("room for %d and %d rows, want 960 and 480", a.room, b.room)
 	}
 	b.blocks = 29
-	if !ts.hasRoomFor(b, 16) || ts.hasRoomFor(b, 17) || !ts.withinShare(a, 60) || ts.withinShare(a, 61) {
+	of := &request{share: b, shape: ts.pool.ShapeOf(kvcache.Domain{})}
+	if !ts.hasRoomFor(of, 16) || ts.hasRoomFor(of, 17) || !ts.withinShare(a, 60) || ts.withinShare(a, 61) {
 		t.Error("a has 60 blocks of 90, b has 30")
 	}
 }

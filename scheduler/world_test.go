@@ -249,7 +249,7 @@ func (w *world) checkPlan() {
 		if j.done {
 			w.fatalf("S2: %s has rows after its end", j.name)
 		}
-		b := w.pool.BlockTokens()
+		b := w.pool.ShapeOf(j.req.Domain).BlockTokens()
 		for at := c.Start / b; at <= (c.Start+c.Count-1)/b; at++ {
 			for g := range w.pool.Groups() {
 				page := c.Blocks(g)[at]
@@ -328,7 +328,7 @@ func (w *world) run(c *Chunk) Result {
 	if c.Start+known > len(ids) || !slices.Equal(ids[c.Start:c.Start+known], c.Tokens[:known]) || c.Drafts > 0 && c.Start+known != len(ids) {
 		w.fatalf("%s/%d: chunk [%d,%d) with %d drafts has tokens %v of %v", j.name, c.Choice, c.Start, c.Start+c.Count, c.Drafts, c.Tokens, ids)
 	}
-	b, h := w.pool.BlockTokens(), uint64(0)
+	b, h := w.pool.ShapeOf(j.req.Domain).BlockTokens(), uint64(0)
 	for p, id := range slices.Concat(ids[:c.Start], c.Tokens) {
 		h = prefix(h, id)
 		for g := range w.pool.Groups() {

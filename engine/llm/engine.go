@@ -30,6 +30,7 @@ type Engine struct {
 	model *model
 	cpu   *kernel.CPU
 	kv    *attend.Pages
+	fine  *attend.Pages // the same memory, of sequences that measure
 	cache kvcache.Config
 	pool  *kvcache.Pool              // the loop's; a fault may replace both
 	sched *scheduler.Scheduler       // the loop's, except for Check with mu held
@@ -118,6 +119,7 @@ func (e *Engine) build(f *gguf.File, progress func(done, total int64)) error {
 	if e.kv, err = attend.NewPages(b.shape.Tables); err != nil {
 		return fmt.Errorf("%w; lower --kv-cache-memory-bytes or --max-model-len", err)
 	}
+	e.fine = e.kv.Finely()
 	e.model.formKeys(e.cpu, e.kv, b.maxModelLen)
 	if err := e.model.try(e.cpu, e.kv, b.shape.blockTokens(), e.opts.stopped); err != nil {
 		return err
@@ -125,7 +127,7 @@ func (e *Engine) build(f *gguf.File, progress func(done, total int64)) error {
 	e.cache = kvcache.Config{
 		Blocks: b.shape.blocks(), BlockTokens: b.shape.blockTokens(), Windows: b.shape.windows, StepRows: b.stepRows,
 		ModelDigest: e.info.Digest, KVType: e.info.KVLayout, Secret: e.opts.Secret, FloorPercent: cacheFloor,
-		Events: e.opts.BlockEvents,
+		Events: e.opts.BlockEvents, FineTokens: e.fine.Table(0).BlockTokens,
 	}
 	if e.opts.BlockEvents {
 		e.blocks = newBlockLog(b.shape.blocks())
@@ -255,7 +257,7 @@ func (e *Engine) SubmitAll(rs []*inference.Request) ([]*inference.Stream, error)
 	for i, r := range rs {
 		j := newJob(r, e.domain(r), e.opts.EndTokens)
 		j.group, j.item, j.waits = group, items[i], true
-		j.hash(e.info.BlockTokens)
+		j.hash(e.blockTokens(r))
 		j.fetch = e.newFetch(j)
 		j.stream = inference.NewStream(ringEvents(r), func(choice int) {
 			if c := (command{job: j, choice: choice, at: time.Now()}); j.fetch == nil || !j.fetch.hold(c) {
@@ -279,12 +281,28 @@ func (e *Engine) SubmitAll(rs []*inference.Request) ([]*inference.Stream, error)
 	return streams, nil
 }
 
-// domain is where a request's prefixes are shared. Rows that are computed finely are not those of the same tokens that are not.
+// domain is where a request's prefixes are shared. Rows of what measures are computed and kept finely.
 func (e *Engine) domain(r *inference.Request) kvcache.Domain {
-	if r.Given != nil && !e.opts.Fine {
-		return e.cache.Domain(r.CacheDomain + "\x00fine")
+	if r.Given != nil {
+		return e.cache.FineDomain(r.CacheDomain)
 	}
 	return e.cache.Domain(r.CacheDomain)
+}
+
+// pages are the memory as sequences see it that measure, or the others.
+func (e *Engine) pages(fine bool) *attend.Pages {
+	if fine {
+		return e.fine
+	}
+	return e.kv
+}
+
+// blockTokens is how many rows of a request a block has.
+func (e *Engine) blockTokens(r *inference.Request) int {
+	if r.Given != nil {
+		return e.fine.Table(0).BlockTokens
+	}
+	return e.info.BlockTokens
 }
 
 // group names a call of several requests, which take turns with others as one.
@@ -314,6 +332,9 @@ func (e *Engine) check(r *inference.Request) error {
 		return e.blocksStay()
 	}
 	q := schedulerRequest(r, e.opts.Speculate)
+	if r.Given != nil {
+		q.Domain = e.domain(r) // takes more blocks
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.sched.Check(&q)

@@ -44,10 +44,18 @@ func logprobsOf(a answer) map[int][]float32 {
 	return list
 }
 
+// Whatever the cache rounds, what measures keeps float16.
 func TestGivenTokensHaveTheModelsLogprobs(t *testing.T) {
+	for _, o := range []Options{{}, {KVType: attend.KVQ8}, {KVType: attend.KVQ8, BlockTokens: 48}, {KVType: attend.KVQ4}} {
+		t.Run(fmt.Sprint(o.KVType, o.BlockTokens), func(t *testing.T) { haveTheModelsLogprobs(t, o) })
+	}
+}
+
+func haveTheModelsLogprobs(t *testing.T, o Options) {
 	for _, f := range []tiny{families[0], families[3]} {
 		p, given := prompt(3, 20), options(4)
-		e := start(t, f, Options{Scheduler: scheduler.Config{PrefillChunk: 32}, EndTokens: []int32{given[3][0]}})
+		o.Scheduler, o.EndTokens = scheduler.Config{PrefillChunk: 32}, []int32{given[3][0]}
+		e := start(t, f, o)
 		a := ask(t, e, measuring(p, given...))
 		if a.err != nil {
 			t.Fatal(a.err)
@@ -96,8 +104,12 @@ func TestGivenTokensDoNotDependOnHowTheEngineIsRun(t *testing.T) {
 		{BlockTokens: 16, Scheduler: scheduler.Config{PrefillChunk: 16, MaxDrafts: 3}},
 		{BlockTokens: 48, Threads: 5, Scheduler: scheduler.Config{MaxBatchTokens: 17, MaxSeqs: 9}},
 		{BlockTokens: 16, KVBlocks: 12, MaxModelLen: 160, Scheduler: scheduler.Config{OutputEstimate: 1, WatermarkBlocks: -1}},
+		{BlockTokens: 16, KVType: attend.KVQ8},
+		{BlockTokens: 48, KVType: attend.KVQ8, Threads: 3, Scheduler: scheduler.Config{PrefillChunk: 16}},
+		{BlockTokens: 16, KVType: attend.KVQ8, KVBlocks: 22, MaxModelLen: 160, Scheduler: scheduler.Config{OutputEstimate: 1, WatermarkBlocks: -1}},
+		{BlockTokens: 32, KVType: attend.KVQ4, KVBlocks: 60},
 	} {
-		t.Run(fmt.Sprintf("block=%d,chunk=%d,blocks=%d", o.BlockTokens, o.Scheduler.PrefillChunk, o.KVBlocks), func(t *testing.T) {
+		t.Run(fmt.Sprintf("cache=%v,block=%d,chunk=%d,blocks=%d", o.KVType, o.BlockTokens, o.Scheduler.PrefillChunk, o.KVBlocks), func(t *testing.T) {
 			e := start(t, f, o)
 			for round := range 2 { // the second finds its prefixes cached
 				streams, err := e.SubmitAll(requests())

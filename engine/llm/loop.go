@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"weir/engine/kernel/attend"
 	"weir/internal/inference"
 	"weir/kvcache"
 	"weir/scheduler"
@@ -16,7 +17,7 @@ type loop struct {
 	plan    scheduler.Plan
 	results []scheduler.Result
 	batch   batch
-	fine    batch               // rows of requests that measure, whose products are fine
+	fine    batch               // rows of requests that measure, whose products, keys and values are fine
 	tables  [][]kvcache.BlockID // of a chunk's sequence
 	out     outputs
 	live    map[*job]struct{} // submitted and not ended
@@ -311,23 +312,23 @@ func (l *loop) noteAdmitted(now time.Time) {
 func (l *loop) compute() {
 	e := l.e
 	for _, c := range l.plan.Copies {
-		e.kv.Table(c.Group).CopyRows(c.Src, c.Dst, c.Rows)
+		e.pages(c.Fine).Table(c.Group).CopyRows(c.Src, c.Dst, c.Rows)
 	}
 	l.gather()
 	l.out.plan = &l.plan
 	whole := len(l.batch.output)
-	l.forward(&l.batch, block{0, whole})
+	l.forward(&l.batch, e.kv, block{0, whole})
 	if len(l.fine.tokens) > 0 {
 		e.cpu.SetFine(true)
-		defer e.cpu.SetFine(false) // a panic is no reason to stay fine
-		l.forward(&l.fine, block{whole, len(l.out.rows)})
+		defer e.cpu.SetFine(e.opts.Fine) // a panic is no reason to stay fine
+		l.forward(&l.fine, e.fine, block{whole, len(l.out.rows)})
 	}
 }
 
 // forward runs a batch, and samples from its rows of l.out.
-func (l *loop) forward(b *batch, rows block) {
+func (l *loop) forward(b *batch, kv *attend.Pages, rows block) {
 	if len(b.tokens) > 0 {
-		l.e.model.forward(l.e.cpu, l.e.kv, b)
+		l.e.model.forward(l.e.cpu, kv, b)
 		l.out.run(b, rows)
 	}
 }
@@ -344,13 +345,14 @@ func (l *loop) gatherInto(b *batch, fine bool) {
 	b.reset()
 	for i := range l.plan.Chunks {
 		c := &l.plan.Chunks[i]
-		if fine != (c.User.(*job).req.Given != nil && !l.e.opts.Fine) {
+		r := c.User.(*job).req
+		if fine != (r.Given != nil) {
 			continue
 		}
 		for g := range l.tables {
 			l.tables[g] = c.Blocks(g)
 		}
-		row := b.add(c.Tokens, c.Start, l.e.info.BlockTokens, l.tables...)
+		row := b.add(c.Tokens, c.Start, l.e.blockTokens(r), l.tables...)
 		if !c.Decode {
 			l.progress(c.User.(*job), c.Start+c.Count)
 		}

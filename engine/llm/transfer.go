@@ -194,7 +194,7 @@ type fetch struct {
 // newFetch is the fetch of a job that a router has told where blocks are; nil where none can be made.
 func (e *Engine) newFetch(j *job) *fetch {
 	kv := &j.req.KV
-	if e.opts.KVSource == nil || !kv.DoRemotePrefill || kv.RemoteURL == "" || len(j.chain) == 0 {
+	if e.opts.KVSource == nil || !kv.DoRemotePrefill || kv.RemoteURL == "" || len(j.chain) == 0 || j.req.Given != nil { // what measures keeps other bits
 		return nil
 	}
 	if !e.model.cacheShape.plain() {

@@ -163,6 +163,7 @@ func (s KVShape) Check() error {
 type KV struct {
 	KVShape
 
+	part      int       // tokens of a stored tile: tileTokens, or fewer (see fine.go)
 	tileSize  int       // bytes
 	blockSize int       // bytes: the tiles of all heads of a block in a layer
 	pageSize  int       // bytes
@@ -177,7 +178,7 @@ func (kv *KV) block(layer int, block kvcache.BlockID) int {
 
 // tile is the offset of the tile that holds a token of a block.
 func (kv *KV) tile(layer int, block kvcache.BlockID, head, token int) int {
-	return kv.block(layer, block) + (head*(kv.BlockTokens/tileTokens)+token/tileTokens)*kv.tileSize
+	return kv.block(layer, block) + (head*(kv.BlockTokens/kv.part)+token/kv.part)*kv.tileSize
 }
 
 // Offsets of a tile's parts from its beginning, in bytes; of q4_0, of a tile that is open. Keys come first.
@@ -199,7 +200,7 @@ func (kv *KV) valueScalesAt() int { return 2*tileTokens*kv.HeadDim + kv.HeadDim 
 // CopyRows copies the first rows tokens of block src to dst in every layer of the table;
 // what dst holds at later tokens is arbitrary after that.
 func (kv *KV) CopyRows(src, dst kvcache.BlockID, rows int) {
-	tiles := (rows + tileTokens - 1) / tileTokens
+	tiles := (rows + kv.part - 1) / kv.part
 	for l := range kv.Layers {
 		for h := range kv.KVHeads {
 			s, d, n := kv.tile(l, src, h, 0), kv.tile(l, dst, h, 0), tiles*kv.tileSize

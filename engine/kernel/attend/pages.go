@@ -88,7 +88,7 @@ func NewPages(t Tables) (*Pages, error) {
 		return nil, fmt.Errorf("reserve kv cache: %w", err)
 	}
 	for _, s := range t {
-		p.tables = append(p.tables, &KV{KVShape: s, tileSize: s.tileBytes(), blockSize: s.blockBytes(), pageSize: p.size, data: p.data})
+		p.tables = append(p.tables, &KV{KVShape: s, part: tileTokens, tileSize: s.tileBytes(), blockSize: s.blockBytes(), pageSize: p.size, data: p.data})
 	}
 	return p, nil
 }

@@ -27,7 +27,7 @@ func (a *Attention) Store(kv *KV, layer int, k, v []float32, places []Place) {
 	}
 	j.runs = j.runs[:0]
 	for row, p := range places {
-		if row == 0 || p.Block != places[row-1].Block || p.Token != places[row-1].Token+1 || p.Token%tileTokens == 0 {
+		if row == 0 || p.Block != places[row-1].Block || p.Token != places[row-1].Token+1 || p.Token%kv.part == 0 {
 			j.runs = append(j.runs, row)
 		}
 	}
@@ -69,7 +69,7 @@ func (j *storeJob) Do(worker, run int) {
 	if p.Token+n > kv.BlockTokens {
 		panic("kernel: token beyond its block")
 	}
-	width, token := kv.KVHeads*kv.HeadDim, p.Token%tileTokens
+	width, token := kv.KVHeads*kv.HeadDim, p.Token%kv.part
 	if kv.Type.rounds() {
 		for done := 0; done < n; {
 			now := min(n-done, valueTokens-(token+done)%valueTokens)
@@ -87,7 +87,7 @@ func (j *storeJob) Do(worker, run int) {
 		}
 		for i := range n {
 			o := (first+i)*width + h*kv.HeadDim
-			storeF16(j.level, tile, j.k[o:o+kv.HeadDim], j.v[o:o+kv.HeadDim], token+i)
+			storeF16(j.level, tile, kv.part, j.k[o:o+kv.HeadDim], j.v[o:o+kv.HeadDim], token+i)
 		}
 	}
 }
@@ -162,16 +162,17 @@ func storeF32(tile []byte, k tokenRows, v []float32, token int) {
 	}
 }
 
-func storeF16(level isa.Level, tile []byte, k, v []float32, token int) {
-	keys, vals := tile[:2*tileTokens*len(k)], tile[2*tileTokens*len(k):]
+// storeF16 stores a key and a value in a tile of so many tokens.
+func storeF16(level isa.Level, tile []byte, tokens int, k, v []float32, token int) {
+	keys, vals := tile[:2*tokens*len(k)], tile[2*tokens*len(k):]
 	halve(level, vals[2*token*len(v):][:2*len(v)], v)
 	var part [2 * blockValues]byte
 	for i := 0; i < len(k); i += blockValues {
 		x := k[i:min(i+blockValues, len(k))]
 		halve(level, part[:2*len(x)], x)
-		to := keys[2*(i*tileTokens+token):]
+		to := keys[2*(i*tokens+token):]
 		for d := range x {
-			to[2*d*tileTokens], to[2*d*tileTokens+1] = part[2*d], part[2*d+1]
+			to[2*d*tokens], to[2*d*tokens+1] = part[2*d], part[2*d+1]
 		}
 	}
 }

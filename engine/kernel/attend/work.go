@@ -14,22 +14,22 @@ type attendWork struct {
 	head  int
 	lanes int
 
-	query   []uint32                           // packed for the kernels, see packFloats and packCodes
-	scores  []float32                          // [lanes][scoreStride]: scores of a segment, then weights
-	part    []float32                          // [lanes][HeadDim]: a segment's mixed values, of floats
-	acc     []float32                          // [lanes][HeadDim]: those of all segments so far
-	seen    []vector.Seen                      // [lanes], of the segment
-	now     []vector.Softmax                   // [lanes], of the segment
-	all     []vector.Softmax                   // [lanes], of all segments so far
-	codes   []weightCodes                      // of rounded values: [HeadDim/32]
-	scales  []float32                          // of rounded values: [HeadDim/32][segmentTokens]
-	turned  []float32                          // [lanes][HeadDim]: rotated queries
-	scale   []float32                          // [lanes], of rotations
-	places  [2][segmentTokens / tileTokens]int // offsets of the tiles of a segment and of the next one
-	form    keyForm                            // of the layer's keys
-	offsets offsets                            // of centers of keys
-	opened  []byte                             // of q4_0: a segment's tiles, unpacked
-	data    []byte                             // the tiles that kernels read: opened, or the store
+	query   []uint32                          // packed for the kernels, see packFloats and packCodes
+	scores  []float32                         // [lanes][scoreStride]: scores of a segment, then weights
+	part    []float32                         // [lanes][HeadDim]: a segment's mixed values, of floats
+	acc     []float32                         // [lanes][HeadDim]: those of all segments so far
+	seen    []vector.Seen                     // [lanes], of the segment
+	now     []vector.Softmax                  // [lanes], of the segment
+	all     []vector.Softmax                  // [lanes], of all segments so far
+	codes   []weightCodes                     // of rounded values: [HeadDim/32]
+	scales  []float32                         // of rounded values: [HeadDim/32][segmentTokens]
+	turned  []float32                         // [lanes][HeadDim]: rotated queries
+	scale   []float32                         // [lanes], of rotations
+	places  [2][segmentTokens / leastPart]int // offsets of the tiles of a segment and of the next one
+	form    keyForm                           // of the layer's keys
+	offsets offsets                           // of centers of keys
+	opened  []byte                            // of q4_0 and of parts of tiles: a segment's tiles as kernels read them
+	data    []byte                            // the tiles that kernels read: opened, or the store
 }
 
 // reserve makes room for tiles of up to lanes lanes. Kernels work on four
@@ -37,8 +37,8 @@ type attendWork struct {
 func (w *attendWork) reserve(lanes int, kv *KV) {
 	headDim := kv.HeadDim
 	w.data = kv.data
-	if kv.Type == KVQ4 {
-		if n := segmentTokens / tileTokens * openedBytes(headDim); n > len(w.opened) {
+	if size := kv.openedTile(); size > 0 {
+		if n := segmentTokens / tileTokens * size; n > len(w.opened) {
 			w.opened = make([]byte, n)
 		}
 		w.data = w.opened
@@ -146,10 +146,14 @@ func (w *attendWork) segment(s int) {
 		return
 	}
 	places := w.locate(w.places[0][:0], first, n)
-	ahead := w.ahead((s+1)*segmentTokens, len(places))
-	if w.KV.Type == KVQ4 {
+	ahead := w.ahead((s+1)*segmentTokens, (len(places)+tilesTogether-1)/tilesTogether*tilesTogether)
+	switch {
+	case w.KV.Type == KVQ4:
 		places, ahead = w.open(places), nil // what is opened next is prefetched as it is opened
+	case w.KV.part < tileTokens:
+		places, ahead = w.joinParts(places), nil
 	}
+	places = padded(places)
 	w.offset(s)
 	tiles := stretchOf(w.data, places)
 	w.score(tiles, (n+2*tileTokens-1)/(2*tileTokens)*2)
@@ -169,13 +173,17 @@ func (w *attendWork) segment(s int) {
 	w.merge()
 }
 
-// locate finds the tiles of n positions from first on, and repeats the last one until there is a multiple of tilesTogether,
-// which kernels take at a time.
+// locate finds the tiles of n positions from first on.
 func (w *attendWork) locate(places []int, first, n int) []int {
 	kv := w.KV
-	for pos := first; pos < first+n; pos += tileTokens {
+	for pos := first; pos < first+n; pos += kv.part {
 		places = append(places, kv.tile(w.Layer, w.tile.Blocks[pos/kv.BlockTokens], w.head, pos%kv.BlockTokens))
 	}
+	return places
+}
+
+// padded repeats the last of some tiles until there is a multiple of tilesTogether, which kernels take at a time.
+func padded(places []int) []int {
 	for len(places)%tilesTogether != 0 {
 		places = append(places, places[len(places)-1])
 	}
@@ -189,7 +197,7 @@ func (w *attendWork) ahead(first, n int) []int {
 	if left <= 0 {
 		return nil
 	}
-	places := w.locate(w.places[1][:0], first, left)
+	places := padded(w.locate(w.places[1][:0], first, left))
 	for len(places) < n {
 		places = append(places, places[0])
 	}
