@@ -124,6 +124,7 @@ func TestPromptsAreTruncatedAtTheirBeginning(t *testing.T) {
 		last       string // text of a completion's prompt
 	}{
 		{routeCompletions, `{"prompt":"abcdef","truncate_prompt_tokens":2,"echo":true,"max_tokens":1}`, 2, "ef"},
+		{routeCompletions, `{"prompt":"abcdef","truncate_prompt_tokens":2,"truncation_side":"right","echo":true,"max_tokens":1}`, 2, "ab"},
 		{routeCompletions, `{"prompt":"abcdef","truncate_prompt_tokens":100}`, 6, "abcdef"},
 		{routeCompletions, `{"prompt":[97,98,99],"truncate_prompt_tokens":1}`, 1, ""},
 		{routeCompletions, `{"prompt":["abc","d"],"truncate_prompt_tokens":1}`, 1, "c"},

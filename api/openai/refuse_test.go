@@ -155,8 +155,8 @@ var refused = []struct {
 	{routeChat, chatWith(`"ignore_eos":"no"`), 400, "ignore_eos", "invalid_type"},
 
 	// known and not served
-	{routeChat, chatWith(`"logprob_token_ids":[42]`), 400, "logprob_token_ids", "unsupported_parameter"},
-	{routeCompletions, textWith(`"truncate_prompt_tokens":4,"truncation_side":"right"`), 400, "truncation_side", "unsupported_parameter"},
+	{routeChat, chatWith(`"logprob_token_ids":[42]`), 400, "logprob_token_ids", "invalid_value"},
+	{routeCompletions, textWith(`"truncate_prompt_tokens":4,"truncation_side":"middle"`), 400, "truncation_side", "invalid_value"},
 	{routeCompletions, textWith(`"n_probs":5`), 400, "n_probs", "unsupported_parameter"},
 	{routeCompletions, textWith(`"prompt_embeds":"AAAA"`), 400, "prompt_embeds", "unsupported_parameter"},
 	{routeCompletions, textWith(`"tools":[{"type":"function"}]`), 400, "tools", "unsupported_parameter"},

@@ -40,6 +40,8 @@ const (
 	routeTemplate          = "/apply-template"
 	routeHealth            = "/health"
 	routeReady             = "/ready"
+	routeLoad              = "/load"
+	routeInvocations       = "/invocations"
 	routeVersion           = "/version"
 	routeMetrics           = "/metrics"
 	routeConversations     = "/v1/conversations"
@@ -147,7 +149,10 @@ func (s *Server) routeTable() []*route {
 		post(routeSlot, serveSlot),
 		on(routeLora, serveLora, http.MethodGet, http.MethodPost),
 		infer(routeEmbedding, pooled(&nativeEmbeddingEndpoint)),
+		infer(routeInvocations, serveInvocation),
+		get(routeLoad, serveLoad),
 		open(routeHealth, serveHealth),
+		ping(),
 		open(routeReady, serveReady),
 		open(routeVersion, serveVersion),
 	}
@@ -197,6 +202,13 @@ func inferOrList(pattern string, serve func(*call) *api.Error) *route {
 func open(pattern string, serve func(*call) *api.Error) *route {
 	rt := get(pattern, serve)
 	rt.Scope, rt.Open = 0, true
+	return rt
+}
+
+// ping is SageMaker's name of /health, by either method.
+func ping() *route {
+	rt := open("/ping", serveHealth)
+	rt.Methods = append(rt.Methods, http.MethodPost)
 	return rt
 }
 

@@ -91,6 +91,8 @@ var same = map[string]string{
 
 	"GET /models":            "GET /v1/models",
 	"POST /embeddings":       "POST /v1/embeddings",
+	"GET /ping":              "GET /health",
+	"POST /ping":             "GET /health",
 	"POST /classify":         "POST /v1/classify",
 	"POST /rerank":           "POST /v1/rerank",
 	"POST /v2/rerank":        "POST /v1/rerank",

@@ -68,6 +68,8 @@ var poolingOperations = map[string]Operation{
 	"POST /v1/embeddings": {Group: groupPooling, Summary: "Vectors of texts or token ids", Body: object("", append(encodedFields(), may("input", either("", text(""), list("", Schema{}))), may("inputs", Schema{}),
 		may("encoding_format", words("", "float", "base64")), may("dimensions", integer("")), may("user", text("Without effect")))...),
 		Answer: object("", need("object", text("")), need("data", list("", object("", need("index", integer("")), need("embedding", Schema{}), need("object", text(""))))), need("model", text("")), may("usage", Schema{}))},
+	"POST /invocations": {Group: groupServer, Summary: "SageMaker's path: a chat, completion, embedding, rerank or score, by its fields", Body: open("")},
+	"GET /load":         {Group: groupServer, Summary: "How many sequences run and wait", Answer: object("", need("server_load", integer("")))},
 	"POST /embed": {Group: groupPooling, Summary: "Vectors, as text-embeddings-inference gives them", Body: object("", append(encodedFields(), need("inputs", Schema{}), may("dimensions", integer("")))...),
 		Answer: list("", list("", number("")))},
 	"POST /v2/embed": {Group: groupPooling, Summary: "Vectors by type, as Cohere gives them", Body: object("", append(encodedFields(), may("texts", list("", text(""))), may("inputs", Schema{}), may("images", Schema{}),

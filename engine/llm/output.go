@@ -177,7 +177,10 @@ func (o *outputs) sample(worker int, r *outputRow, c *scheduler.Chunk, logits []
 			r.samples = r.samples[:0]
 			return
 		}
-		if j.req.Sampling.Logprobs >= 0 {
+		switch s := &j.req.Sampling; {
+		case s.Logprobs >= 0 && len(s.LogprobTokens) > 0:
+			ev.Logprob, ev.Top = o.work[worker].LogprobsOf(logits, ev.Token, s.LogprobTokens)
+		case s.Logprobs >= 0:
 			ev.Logprob, ev.Top = o.work[worker].Logprob(logits, ev.Token, j.req.Sampling.Logprobs)
 		}
 		r.samples = append(r.samples, ev)

@@ -36,6 +36,18 @@ func Example() {
 	// [0 1 1 0 1 1 0 0 0 1]
 }
 
+// What is asked of some tokens alone is told of them, behind the one that was sampled.
+func ExampleScratch_LogprobsOf() {
+	var w sample.Scratch
+	_, named := w.LogprobsOf([]float32{0, 1, 3, 3}, 2, []inference.TokenID{0, 2})
+	for _, t := range named {
+		fmt.Printf("%d %.2f\n", t.ID, t.Logprob)
+	}
+	// Output:
+	// 2 -0.78
+	// 0 -3.78
+}
+
 // A token's log-probability is that of the model, before biases and filters.
 func ExampleScratch_Logprob() {
 	var w sample.Scratch

@@ -24,6 +24,22 @@ func (w *Scratch) Logprob(logits []float32, id inference.TokenID, n int) (float3
 	return lp, list
 }
 
+// LogprobsOf is Logprob with alternatives that are named: the token itself, then the others.
+func (w *Scratch) LogprobsOf(logits []float32, id inference.TokenID, named []inference.TokenID) (float32, []inference.TokenLogprob) {
+	norm := w.LogNorm(logits)
+	list := make([]inference.TokenLogprob, 0, len(named)+1)
+	for i := -1; i < len(named); i++ {
+		of := id
+		if i >= 0 {
+			of = named[i]
+		}
+		if i < 0 || of != id {
+			list = append(list, inference.TokenLogprob{ID: of, Logprob: float32(float64(logits[of]) - norm)})
+		}
+	}
+	return list[0].Logprob, list
+}
+
 // LogNorm is the natural logarithm of what the probabilities of raw logits add up to before they are divided by it: a token's
 // log-probability is its logit minus that.
 func (w *Scratch) LogNorm(logits []float32) float64 {

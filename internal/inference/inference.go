@@ -80,6 +80,7 @@ type Sampling struct {
 	BadWords          [][]TokenID // sequences of at least one id that the output must not complete
 	Seed              uint64      // choice i samples with Seed+i
 	Logprobs          int         // alternatives reported per token; -1 reports none
+	LogprobTokens     []TokenID   // with Logprobs >= 0: reported with the token itself in the place of the likeliest
 }
 
 // DefaultSampling is plain sampling from the model's distribution.

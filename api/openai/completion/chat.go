@@ -194,4 +194,5 @@ func readChatLogprobs(p *params.Params, o *jsonbody.Object, m *models.Model, fau
 	if p.Logprobs {
 		p.Sampling.Logprobs = int(top)
 	}
+	p.RefuseNamed("true", fault)
 }

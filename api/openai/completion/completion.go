@@ -77,6 +77,7 @@ func readCompletionLogprobs(j *job.Job, o *jsonbody.Object, fault **api.Error) {
 		p.Logprobs, p.EndLogprob = true, true
 		p.Sampling.Logprobs = int(top)
 	}
+	p.RefuseNamed("0", fault)
 	if j.Echo && (p.Logprobs || p.MaxTokens == 0) {
 		j.PromptLogprobs = max(0, p.Sampling.Logprobs, p.PromptLogprobs)
 	}

@@ -12,7 +12,7 @@ import (
 func TestRequestKnowsEveryField(t *testing.T) {
 	indifferent := []string{ // fields that decide on when, where and for whom, or that repeatable() fixes
 		"ID", "Tenant", "Weight", "Class", "CacheDomain", "OverQuota", "Retries", "FirstTokenBy", "DoneBy", "WaitUntil", "N",
-		"PromptLogprobs", "Pooling", "Speculation", "Arrived", "Logprobs", "Sampling",
+		"PromptLogprobs", "Pooling", "Speculation", "Arrived", "Logprobs", "LogprobTokens", "Sampling",
 		"KV",         // where blocks of the same bits may be
 		"Constraint", // job.constraintKey stands for it
 	}

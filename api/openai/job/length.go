@@ -24,7 +24,7 @@ func (j *Job) LimitOutput(part string, otherwise int) *api.Error {
 	p, limit := j.Params, j.Model.MaxModelLen
 	shortest, longest := limit, 0
 	for i := range j.Prompts {
-		j.Prompts[i].truncate(j.keep(otherwise), j.Model)
+		j.Prompts[i].truncate(j.keep(otherwise), p.KeepsStart, j.Model)
 		n := len(j.Prompts[i].IDs)
 		shortest, longest = min(shortest, n), max(longest, n)
 	}

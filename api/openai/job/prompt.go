@@ -13,11 +13,15 @@ type Prompt struct {
 	Text string
 }
 
-// truncate keeps the last tokens of a prompt.
-func (p *Prompt) truncate(keep int, m *models.Model) {
+// truncate keeps the last tokens of a prompt, or the first ones.
+func (p *Prompt) truncate(keep int, first bool, m *models.Model) {
 	if keep == 0 || len(p.IDs) <= keep {
 		return
 	}
-	p.IDs = slices.Clone(p.IDs[len(p.IDs)-keep:]) // the rest is let go of
+	ids := p.IDs[len(p.IDs)-keep:]
+	if first {
+		ids = p.IDs[:keep]
+	}
+	p.IDs = slices.Clone(ids) // the rest is let go of
 	p.Text = m.Tokenizer.Decode(p.IDs, false)
 }

@@ -47,3 +47,13 @@ func ReadTruncate(o *jsonbody.Object, m *models.Model, fault **api.Error) int {
 	}
 	return n
 }
+
+// readSide reads truncation_side: of a prompt that is cut its end stays, or with right its beginning.
+func readSide(o *jsonbody.Object, fault **api.Error) (keepsStart bool) {
+	side, ok := o.Text("truncation_side", fault)
+	if ok && side != "left" && side != "right" {
+		jsonbody.Keep(fault, api.RefuseParam("invalid_value", "truncation_side",
+			"truncation_side is %s; it must be left, which keeps the end of the prompt, or right", jsonbody.HeaderQuote(side)))
+	}
+	return side == "right"
+}

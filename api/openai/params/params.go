@@ -36,7 +36,8 @@ type Params struct {
 	MaxTokens      int    // per choice; asManyAsFit, lengthNotSet
 	LengthName     string // of the field that said so
 	MinTokens      int
-	Truncate       int // tokens of a prompt that stay; 0 is all, truncateToFit
+	Truncate       int  // tokens of a prompt that stay; 0 is all, truncateToFit
+	KeepsStart     bool // the first ones do
 	IgnoreEOS      bool
 	Stops          *stop.Set
 	StopTokens     []inference.TokenID
@@ -77,7 +78,7 @@ func Read(o *jsonbody.Object, m *models.Model, c *Rules, fault **api.Error) *Par
 	}
 	p.ReadMaxTokens(o, fault)
 	p.MinTokens = o.Count("min_tokens", 0, math.MaxInt32, 0, fault)
-	p.Truncate = ReadTruncate(o, m, fault)
+	p.Truncate, p.KeepsStart = ReadTruncate(o, m, fault), readSide(o, fault)
 	p.Stops = readStops(o, fault)
 	p.StopTokens = readStopTokens(o, m, c, fault)
 	p.Sampling, p.Seeded = readSampling(o, m, fault)

@@ -39,6 +39,7 @@ func readSampling(o *jsonbody.Object, m *models.Model, fault **api.Error) (s inf
 	s.FrequencyPenalty = o.Number("frequency_penalty", penaltyRange, s.FrequencyPenalty, fault)
 	s.LogitBias = readLogitBias(o, m, fault)
 	s.AllowedTokens = readAllowed(o, m, fault)
+	s.LogprobTokens = readLogprobTokens(o, m, fault)
 	s.BadWords = readBadWords(o, m, fault)
 	s.Seed, seeded = seed(o, fault)
 	return s, seeded
@@ -111,6 +112,37 @@ func readAllowed(o *jsonbody.Object, m *models.Model, fault **api.Error) []infer
 	return ids
 }
 
+// maxLogprobTokens of one request; vLLM's limit.
+const maxLogprobTokens = 128
+
+// readLogprobTokens reads the ids whose log-probabilities are told instead of the likeliest's.
+func readLogprobTokens(o *jsonbody.Object, m *models.Model, fault **api.Error) []inference.TokenID {
+	raw, ok := o.Take("logprob_token_ids")
+	if !ok {
+		return nil
+	}
+	ids, err := ParseTokens("logprob_token_ids", raw, m.Tokenizer.Size(), maxLogprobTokens)
+	jsonbody.Keep(fault, err)
+	return unique(ids)
+}
+
+// RefuseNamed refuses names of tokens for log-probabilities that are not asked for; with says how they are.
+func (p *Params) RefuseNamed(with string, fault **api.Error) {
+	if len(p.Sampling.LogprobTokens) > 0 && !p.Logprobs {
+		jsonbody.Keep(fault, api.RefuseParam("invalid_value", "logprob_token_ids", "logprob_token_ids is allowed only together with logprobs; send logprobs: %s", with))
+	}
+}
+
+// unique is a list without what was there before.
+func unique(ids []inference.TokenID) (list []inference.TokenID) {
+	for _, id := range ids {
+		if !slices.Contains(list, id) {
+			list = append(list, id)
+		}
+	}
+	return list
+}
+
 // readLogitBias reads a map of token ids, written as strings, to biases.
 func readLogitBias(o *jsonbody.Object, m *models.Model, fault **api.Error) []inference.TokenBias {
 	raw, ok := o.Take("logit_bias")
@@ -122,9 +154,13 @@ func readLogitBias(o *jsonbody.Object, m *models.Model, fault **api.Error) []inf
 		jsonbody.Keep(fault, err)
 		return nil
 	}
+	size := m.Tokenizer.Size()
+	if jsonbody.Keep(fault, refuseKeys(entries.Fields, size)); *fault != nil {
+		return nil
+	}
 	biases := make([]inference.TokenBias, 0, len(entries.Fields))
 	for _, f := range entries.Fields {
-		b, err := parseBias(f, m.Tokenizer.Size())
+		b, err := parseBias(f)
 		if err != nil {
 			jsonbody.Keep(fault, err)
 			return nil
@@ -134,13 +170,30 @@ func readLogitBias(o *jsonbody.Object, m *models.Model, fault **api.Error) []inf
 	return biases
 }
 
-func parseBias(f jsonbody.Field, size int) (inference.TokenBias, *api.Error) {
-	path := jsonbody.Join("logit_bias", f.Name)
-	id, err := strconv.ParseUint(f.Name, 10, 31)
-	if err != nil || int(id) >= size || strconv.FormatUint(id, 10) != f.Name {
-		return inference.TokenBias{}, api.RefuseParam("invalid_value", "logit_bias",
-			"logit_bias has the key %s; keys are token ids from 0 to %d", strconv.Quote(jsonbody.Quote([]byte(f.Name))), size-1)
+// refuseKeys names all keys that are no tokens of a vocabulary.
+func refuseKeys(fields []jsonbody.Field, size int) *api.Error {
+	var wrong []string
+	for _, f := range fields {
+		if id, err := strconv.ParseUint(f.Name, 10, 31); err != nil || int(id) >= size || strconv.FormatUint(id, 10) != f.Name {
+			wrong = append(wrong, strconv.Quote(jsonbody.Quote([]byte(f.Name))))
+		}
 	}
-	v, fault := jsonbody.Number(path, f.Raw, biasRange)
+	if len(wrong) == 0 {
+		return nil
+	}
+	const most = 8
+	if more := len(wrong) - most; more > 0 {
+		wrong = append(wrong[:most], "and "+strconv.Itoa(more)+" more")
+	}
+	what := "the key "
+	if len(wrong) > 1 {
+		what = "the keys "
+	}
+	return api.RefuseParam("invalid_value", "logit_bias", "logit_bias has %s; keys are token ids below the size of the vocabulary, %d", what+strings.Join(wrong, ", "), size)
+}
+
+func parseBias(f jsonbody.Field) (inference.TokenBias, *api.Error) {
+	id, _ := strconv.ParseUint(f.Name, 10, 31)
+	v, fault := jsonbody.Number(jsonbody.Join("logit_bias", f.Name), f.Raw, biasRange)
 	return inference.TokenBias{ID: inference.TokenID(id), Bias: float32(v)}, fault
 }
