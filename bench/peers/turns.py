@@ -111,7 +111,7 @@ class Bursts:
         for side, library in ("llama.cpp", "LLAMA_LIB"), ("ik_llama.cpp", "IK_LIB"):
             for repack in (False, True):
                 name = side + " repacked" * repack
-                if library not in os.environ or name not in os.environ.get("SIDES", name):
+                if library not in os.environ or name not in os.environ.get("SIDES", name).split(","):
                     continue
                 env = os.environ | {"LLAMA_LIB": os.environ[library]}
                 self.peers[name] = subprocess.Popen([sys.executable, PEER, "bursts", file, *["repacked"] * repack], env=env,
