@@ -80,7 +80,7 @@ func TestChatCommands(t *testing.T) {
 		{"/set", "  temperature  0.5\n  top-p        0.9\n  top-k        0\n  max-tokens   5\n  seed         0\n  verbose      true\n  plain        false\n", ""},
 		{"/set temperature", "  temperature 0.5\n", ""},
 		{"/set temperature 9", "", "weir: --temperature 9: it takes a number from 0 to 2\n"},
-		{"/set seed x", "", "weir: seed \"x\": it takes a uint64\n"},
+		{"/set seed x", "", "weir: seed \"x\": it takes a whole number, 0 or more\n"},
 		{"/set colour red", "", "weir: \"colour\" is not a setting; they are temperature, top-p, top-k, max-tokens, seed, verbose, plain, and /system for the system message\n"},
 		{"/system Be short.", "", ""},
 		{"/system", "Be short.\n", ""},
@@ -124,7 +124,7 @@ func TestSavedChatsOfOthersAreRefusedByName(t *testing.T) {
 		`{"messages":1}`: "not a saved conversation",
 		`{"messages":[{"role":"tool","content":"x"}]}`:                                          `messages[0] has the role "tool"`,
 		`{"messages":[{"role":"user","content":"x"},{"role":"system","content":"x"}]}`:          "messages[1] is a system message",
-		`{"messages":[{"role":"user","content":[{"type":"text"}]}]}`:                            "not a saved conversation",
+		`{"messages":[{"role":"user","content":[{"type":"text"}]}]}`:                            "has a JSON array where another type belongs",
 		`{"messages":[{"role":"user","content":"` + strings.Repeat("x", maxSavedBytes) + `"}]}`: "more than 16777216 bytes",
 	} {
 		if _, err := parseSaved([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {

@@ -81,6 +81,9 @@ func (p *prompter) settings(o *runOptions) *pflag.FlagSet {
 	return f
 }
 
+// takes says of a flag's type what its values are.
+var takes = map[string]string{"float32": "a number", "int": "a whole number", "uint64": "a whole number, 0 or more", "bool": "true or false"}
+
 func (p *prompter) set(args string) error {
 	name, value, given := strings.Cut(args, " ")
 	name = strings.ReplaceAll(strings.TrimLeft(name, "-"), "_", "-")
@@ -105,7 +108,7 @@ func (p *prompter) set(args string) error {
 		return nil
 	}
 	if err := s.Value.Set(value); err != nil {
-		return fmt.Errorf("%s %q: it takes a %s", s.Name, value, s.Value.Type())
+		return fmt.Errorf("%s %q: it takes %s", s.Name, value, takes[s.Value.Type()])
 	}
 	if err := changed.check(); err != nil {
 		return err

@@ -107,6 +107,9 @@ func parseSaved(data []byte) (savedChat, error) {
 	}
 	var chat savedChat
 	if err := json.Unmarshal(data, &chat); err != nil {
+		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+			return savedChat{}, fmt.Errorf("it is not a saved conversation: byte %d has a JSON %s where another type belongs; each of its messages has a role and a content, both texts", wrong.Offset, wrong.Value)
+		}
 		return savedChat{}, fmt.Errorf("it is not a saved conversation: %w", err)
 	}
 	if chat.Messages == nil {

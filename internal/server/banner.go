@@ -51,6 +51,7 @@ func (r banner) print(w io.Writer) error {
 	}
 	line("page", "%s/playground/", r.url)
 	if r.metrics != "" {
+		line("console", "%s/console/", r.metrics)
 		line("metrics", "%s/metrics", r.metrics)
 	}
 	if r.store != "" {

@@ -20,6 +20,9 @@ import (
 	"weir/telemetry/audit"
 )
 
+// pepperEnd is behind the path of a SQLite file in that of its pepper.
+const pepperEnd = ".pepper"
+
 // Pepper is the pepper of the store's keys: the setting, or what stands in a file
 // beside the SQLite file, where the first who needs it makes one.
 func Pepper(c configs.Store) (tenant.Pepper, error) {
@@ -35,9 +38,13 @@ func Pepper(c configs.Store) (tenant.Pepper, error) {
 		return tenant.Pepper{}, errors.New("store.key_pepper is not set; weirs that share a database need the same one: " +
 			"set WEIR_KEY_PEPPER to a secret of at least 32 bytes, such as openssl rand -hex 32 gives")
 	}
-	path += ".pepper"
+	path += pepperEnd
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
+		if made, wrong := os.Stat(strings.TrimSuffix(path, pepperEnd)); wrong == nil && made.Size() > 0 {
+			return tenant.Pepper{}, fmt.Errorf("the pepper of the keys is missing: there is a store, and no %s beside it, without which none of its keys and texts can be read; "+
+				"put the file back from its copy, or set WEIR_KEY_PEPPER if the store was made with that", path)
+		}
 		text, err = makePepper(path)
 	}
 	if err != nil {
