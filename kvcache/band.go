@@ -30,6 +30,7 @@ type Shape struct {
 	wide        bool    // there is more than one group
 	windowed    bool    // one has a window
 	simple      bool    // there is one group, without a window
+	stateful    bool    // sequences have states
 	firstRank   int32   // of blocks that may be cached
 }
 
@@ -44,9 +45,12 @@ type layout struct {
 	runs  []int     // [len(bands)] scratch of countRuns
 }
 
+// Stateful reports whether sequences have states beside their blocks.
+func (y *Shape) Stateful() bool { return y.stateful }
+
 // shape says how pages are used by sequences whose blocks have so many rows.
 func (c Config) shape(blockTokens int) Shape {
-	y := Shape{blockTokens: blockTokens, stepRows: c.StepRows}
+	y := Shape{blockTokens: blockTokens, stepRows: c.StepRows, stateful: c.States > 0}
 	y.bands, y.places = bandsOf(c.Windows, y.blockTokens)
 	y.wide = len(y.places) > 1
 	y.windowed = y.bands[len(y.bands)-1].window > 0

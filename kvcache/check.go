@@ -22,6 +22,7 @@ import "fmt"
 //	K19 a protected domain is open, and listed once
 //	K20 a published block of a band with a window hangs on the cached one of the chain, in a class no higher
 //	K21 what windows have passed was released
+//	K23 a slot of states is free, a checkpoint, or in tables as often as it says
 //	K22 every page is the null page, free, a block's first or one of its others; a table lists them by group
 func (p *Pool) Check() error {
 	if p.fault != nil {
@@ -29,7 +30,7 @@ func (p *Pool) Check() error {
 	}
 	c := checker{p: p, refs: make([]int32, len(p.blocks)), lists: make([]int8, len(p.blocks)),
 		domains: make([]domain, len(p.domains))}
-	for _, step := range []func() error{c.tables, c.idle, c.owned, c.blocks, c.index, c.chain, c.sums} {
+	for _, step := range []func() error{c.tables, c.idle, c.owned, c.blocks, c.index, c.chain, c.states, c.sums} {
 		if err := step(); err != nil {
 			return fmt.Errorf("kvcache: %w", err)
 		}

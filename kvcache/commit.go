@@ -6,11 +6,15 @@ import "math"
 // tokens being the ids of the whole sequence so far. Blocks that are full now
 // are published, or folded into a resident twin, and those that windows have passed are released, so t.Blocks may change.
 // Rows of drafts that were not accepted must not be counted: nothing beyond
-// verified is ever hashed.
+// verified is ever hashed. Where sequences have states, only rows become final behind which there is one (see Table.Advance): t.Tokens tells
+// how many, and the others are computed again.
 func (p *Pool) Commit(t *Table, tokens []int32, verified int) {
 	if !p.holds(t) || verified < t.tokens || verified > min(t.grown, len(tokens)) {
 		p.misuse("commit %d rows of %d tokens: the table is not live, has more, or was not grown that far", verified, len(tokens))
 		return
+	}
+	if p.stateful {
+		verified = t.reached(verified)
 	}
 	n := t.y.blockTokens
 	for i := t.tokens / n; (i+1)*n <= verified; i++ {
@@ -20,6 +24,9 @@ func (p *Pool) Commit(t *Table, tokens []int32, verified int) {
 	}
 	if t.tokens = verified; p.windowed {
 		p.passWindows(t)
+	}
+	if p.Stateful() {
+		t.settle()
 	}
 }
 

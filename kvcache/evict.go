@@ -28,6 +28,9 @@ func (bs *blockStore) unpublish(b BlockID) {
 // unpublishLeaf takes one block without children out of the cache.
 func (bs *blockStore) unpublishLeaf(b BlockID) {
 	m := &bs.blocks[b]
+	if bs.stateful {
+		bs.states.unhang(bs.states.of[b])
+	}
 	if bs.wide {
 		bs.unhangAll(b)
 		bs.marks[b].forked = false

@@ -12,6 +12,11 @@ type Hit struct {
 	Partial       BlockID // block whose first rows fit too; 0 is none
 	PartialTokens int
 
+	// Fork is how many rows the prefix cache has beyond those, where sequences have states and there is no checkpoint behind them: other
+	// sequences went on otherwise there, and the one that takes the hit leaves a checkpoint.
+	Fork int
+
+	state            StateID // the checkpoint behind the last whole block
 	last             BlockID // last whole block; its parents are the others
 	lastGen, partial uint32  // generations of last and Partial
 	queried          int     // tokens that were asked for
@@ -34,8 +39,8 @@ func (bs *blockStore) MatchChain(d Domain, chain []Hash, tokens []int32, limit i
 	if !ok {
 		return hit
 	}
-	shape, wide := bs.ShapeOf(d), bs.wide
-	n := shape.blockTokens
+	shape, wide, stateful := bs.ShapeOf(d), bs.wide, bs.stateful
+	n, some := shape.blockTokens, wide || stateful // a hit may end before the chain does
 	var h Hash
 	whole, last := 0, BlockID(0) // what every band can give
 	if wide {
@@ -54,15 +59,20 @@ func (bs *blockStore) MatchChain(d Domain, chain []Hash, tokens []int32, limit i
 		}
 		hit.last = b
 		hit.Full++
-		if wide && bs.countRuns(shape, b, hit.Full) {
+		if some && (!wide || bs.countRuns(shape, b, hit.Full)) && (!stateful || bs.states.of[b] != 0) {
 			whole, last = hit.Full, b
 		}
 	}
-	if wide {
-		hit.Full, hit.last = whole, last
+	if some {
+		hit.Full, hit.last, hit.Fork = whole, last, hit.Full*n
 	}
 	hit.Tokens = hit.Full * n
 	hit.lastGen = bs.blocks[hit.last].gen
+	if stateful {
+		hit.state = bs.states.of[hit.last]
+		return hit
+	}
+	hit.Fork = 0
 	bs.matchPartial(&hit, slot, tokens[hit.Tokens:max(limit, hit.Tokens)])
 	return hit
 }
@@ -116,6 +126,9 @@ func commonPrefix(a, b []int32) int {
 // The last whole block of the chain is enough to look at: its parents stay published as long
 // as it does. What hangs on them may have gone.
 func (bs *blockStore) current(hit *Hit) bool {
+	if bs.stateful && bs.states.of[hit.last] != hit.state {
+		return false
+	}
 	if !bs.unchanged(hit.last, hit.lastGen) || !bs.unchanged(hit.Partial, hit.partial) {
 		return false
 	}

@@ -21,6 +21,13 @@ type Config struct {
 	// far ahead of the final rows and no further. 0 is no bound: then they are grown as the others.
 	StepRows int
 
+	// States is how many slots the engine has for states, of models with layers that keep a state instead of keys and values; 0 is none.
+	// Each sequence takes two, and the rest are checkpoints.
+	States int
+
+	// StateInterval is after how many rows of a long prompt a checkpoint is made on the way; 0 is never.
+	StateInterval int
+
 	// TenantBlocks bounds the blocks that a domain keeps resident, 0 is no
 	// bound. It limits the cache, never a live sequence: a domain at its bound
 	// grows by evicting its own cached blocks first, and drops cached blocks
@@ -78,6 +85,10 @@ func (c Config) validate() error {
 	if err := c.checkWindows(); err != nil {
 		return err
 	}
+	if c.States != 0 && c.States < ownStates || c.States > maxBlocks || c.StateInterval < 0 {
+		return fmt.Errorf("kvcache: states is %d and their interval %d rows, want 0 (none) or %d to %d slots, and 0 (never) or more", c.States, c.StateInterval,
+			ownStates, maxBlocks)
+	}
 	if c.TenantBlocks < 0 {
 		return fmt.Errorf("kvcache: tenant blocks is %d, want 0 (no bound) or more", c.TenantBlocks)
 	}
@@ -110,6 +121,7 @@ func New(c Config) (*Pool, error) {
 		layout:      newLayout(c),
 		blocks:      make([]block, n),
 		ids:         make([]int32, n*c.blockTokens()),
+		states:      newStateStore(c),
 	}}
 	p.index = newIndex(p.blocks)
 	p.lru.grow(n + numLists)
@@ -146,7 +158,9 @@ func (p *Pool) Stats() Stats {
 		Published:  p.published,
 		Tables:     len(p.tables),
 		Domains:    len(p.slots),
-		Counters:   p.counts,
+		States:     max(len(p.states.slots)-1, 0),
+		StatesFree: len(p.states.free), Checkpoints: p.states.idle,
+		Counters: p.counts,
 	}
 }
 

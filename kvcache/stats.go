@@ -21,5 +21,9 @@ type Stats struct {
 	Published  int // hold a cached prefix, in tables or not
 	Tables     int // begun, not released
 	Domains    int // with live tables or resident blocks
+
+	States      int // slots for states; 0 of models that have none
+	StatesFree  int // hold nothing
+	Checkpoints int // of a cached prefix, evictable
 	Counters
 }

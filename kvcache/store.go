@@ -20,6 +20,7 @@ type blockStore struct {
 	index    index
 	lru      rings // blocks, then the numLists lists of idle blocks
 	own      rings // blocks, then numRanks lists of cached blocks per domain slot
+	states   stateStore
 	children rings // blocks, then the published children of each block, then those of each domain slot
 	hand     int32 // domain at which the search for one above its floor goes on
 

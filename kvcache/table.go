@@ -17,6 +17,7 @@ type Table struct {
 	tokens   int    // rows whose KV is final
 	grown    int    // rows that may be written: what the last Grow covered in all bands
 	expected int    // rows after which other sequences may go on otherwise
+	tableState
 }
 
 // listOf is the table's list of a band.
@@ -173,6 +174,9 @@ func (p *Pool) demand(t *Table, rows int, hit *Hit) (need, idle int, cow, ok boo
 	if !p.holds(t) {
 		return 0, 0, false, false
 	}
+	if p.Stateful() && len(t.blocks) == 0 && !p.states.affordable(hit) {
+		return 0, 0, false, false
+	}
 	if !p.simple {
 		return demandAll(p, t, rows, hit)
 	}
@@ -259,6 +263,9 @@ func (p *Pool) GrowAlone(t *Table, rows int, hit Hit, copies *[]Copy) bool {
 func (p *Pool) grow(t *Table, rows int, hit *Hit, cow bool, copies *[]Copy) {
 	if len(t.blocks) == 0 {
 		p.attach(t, hit, copies)
+		if p.Stateful() {
+			p.states.enter(&t.tableState, hit)
+		}
 		p.counts.QueryTokens += uint64(hit.queried)
 		p.counts.HitTokens += uint64(hit.Tokens)
 	}
@@ -329,11 +336,11 @@ func (p *Pool) copyRows(copies *[]Copy, t *Table, band int, src, dst BlockID, ro
 	}
 }
 
-// Truncate drops the rows from rows on: blocks that cover none of the first rows rows are
+// Truncate drops the rows from rows on, where sequences have states none that is final: blocks that cover none of the first rows rows are
 // released and Tokens is at most rows. Published blocks stay in the cache, and
 // one that is cut in the middle is replaced by the next Grow.
 func (p *Pool) Truncate(t *Table, rows int) {
-	if !p.holds(t) || rows < t.fewestRows() {
+	if !p.holds(t) || rows < t.fewestRows() || p.Stateful() && rows < t.tokens {
 		p.misuse("truncate to %d rows: the table is not live or its window begins later", rows)
 		return
 	}
@@ -347,10 +354,10 @@ func (p *Pool) Truncate(t *Table, rows int) {
 
 // Fork makes dst, a table that is not begun, a second owner of the blocks that
 // hold src's final rows. Whichever writes to the shared tail first gets a copy
-// of it from Grow.
+// of it from Grow. Sequences with states do not fork: another one begins with the checkpoint of this one.
 func (p *Pool) Fork(dst, src *Table) {
-	if dst.pool != nil || !p.holds(src) {
-		p.misuse("fork: the source is not live or the destination was not released")
+	if dst.pool != nil || !p.holds(src) || p.Stateful() {
+		p.misuse("fork: the source is not live, the destination was not released, or sequences have states")
 		return
 	}
 	p.adopt(dst, src.domain, src.class)
@@ -382,6 +389,7 @@ func (p *Pool) Release(t *Table) {
 	p.tables[t.place].place = t.place
 	p.tables[last] = nil
 	p.tables = p.tables[:last]
+	p.states.leave(&t.tableState)
 	t.pool, t.tokens, t.grown, t.slid = nil, 0, 0, 0
 	p.trim(t.domain)
 	p.domains[t.domain].tables--

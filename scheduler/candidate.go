@@ -37,6 +37,9 @@ const (
 func (a *admitter) judge(c *candidate) verdict {
 	const recheck = 8 // plans
 	r := c.req
+	if a.pool.Stateful() {
+		c.most = 1 // the others begin with its checkpoint
+	}
 	if c.slots = min(c.most, a.cfg.MaxSeqs-a.shares.taken); c.slots < 1 {
 		return lacksRoom
 	}

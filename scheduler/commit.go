@@ -77,7 +77,7 @@ func (s *Scheduler) commitRows(q *sequence, rows, samples int, res *Result) {
 		return
 	}
 	s.pool.Commit(&q.table, q.ids, q.computed+rows)
-	q.computed += rows
+	q.computed = q.table.Tokens()
 	q.peak = max(q.peak, q.computed)
 	r.prefilled = max(r.prefilled, min(q.computed, len(r.Prompt)))
 	s.charges.settlePrompt(r)
@@ -118,7 +118,7 @@ func (s *Scheduler) commitDrafts(q *sequence, drafts int, res *Result) {
 	known := len(q.ids)
 	s.pool.Commit(&q.table, q.ids[:known+accepted], known+accepted)
 	s.pool.Truncate(&q.table, known+accepted)
-	q.computed = known + accepted
+	q.computed = q.table.Tokens() // fewer where there is no state behind the accepted ones: their rows are computed again
 	q.peak = max(q.peak, q.computed)
 	for i := range res.Tokens {
 		if s.extend(q, res, i) {
@@ -239,12 +239,12 @@ func (s *Scheduler) holdBack(q *sequence, rows int) {
 		s.pool.Truncate(&q.table, len(q.ids))
 	}
 	s.pool.Commit(&q.table, q.ids, final)
-	q.computed = final
+	q.computed = q.table.Tokens()
 	q.peak = max(q.peak, q.computed)
 	r := q.req
 	r.prefilled = max(r.prefilled, min(q.computed, len(r.Prompt)))
 	if r.Logits == LogitsAll {
-		r.reported = max(r.reported, min(q.computed, len(r.Prompt)))
+		r.reported = max(r.reported, min(final, len(r.Prompt)))
 	}
 	q.late = true
 	s.stats.Late++

@@ -60,6 +60,9 @@ type Chunk struct {
 // Blocks lists the sequence's blocks of a group of layers, as kvcache.Table.Blocks does; they cover at least Start+Count rows.
 func (c *Chunk) Blocks(group int) []kvcache.BlockID { return c.table.Blocks(group) }
 
+// Passes tells from where the chunk takes the sequence's state and where it leaves it, of models with recurrent layers; see kvcache.Pass.
+func (c *Chunk) Passes() (from kvcache.StateID, passes []kvcache.Pass) { return c.table.Passes() }
+
 func (p *Plan) reset() {
 	*p = Plan{
 		Copies: p.Copies[:0], Chunks: p.Chunks[:0], Failed: p.Failed[:0],
@@ -101,6 +104,7 @@ func (s *Scheduler) Plan(now int64, p *Plan) bool {
 		s.schedule()
 	}
 	for i := range p.Chunks {
+		s.step.seqs[i].advance()
 		p.Rows += p.Chunks[i].Count
 		p.Drafts += p.Chunks[i].Drafts
 		if p.Chunks[i].Decode {
@@ -182,6 +186,7 @@ func (s *Scheduler) Trim(p *Plan, chunk, n int) {
 	s.pacer.count(q, -cut)
 	q.rows -= cut
 	s.pool.Truncate(&q.table, q.computed+q.rows)
+	q.advance()
 	s.step.describe(q)
 	p.Rows -= cut
 	p.Drafts -= cut

@@ -38,6 +38,13 @@ func seeded(seed uint64) *source { return &source{rng: rand.New(rand.NewPCG(seed
 
 // randomWorld makes a small, tight world: collisions of every kind are likely.
 func randomWorld(t testing.TB, src *source) *world {
+	cfg, pool := randomConfigs(src)
+	w := newWorld(t, cfg, pool)
+	w.vocabulary = 2 + src.below(2)
+	return w
+}
+
+func randomConfigs(src *source) (Config, kvcache.Config) {
 	seqs := 1 + src.below(6)
 	cfg := Config{
 		MaxSeqs: seqs, MaxBatchTokens: seqs + src.below(24), MaxModelLen: 16 + src.below(64),
@@ -59,9 +66,7 @@ func randomWorld(t testing.TB, src *source) *world {
 		pool.StepRows = src.below(24)
 		pool.Blocks *= 1 + groups/2
 	}
-	w := newWorld(t, cfg, pool)
-	w.vocabulary = 2 + src.below(2)
-	return w
+	return cfg, pool
 }
 
 // randomWindows are those of one, two or seven groups, half the time of one that sees all.

@@ -45,6 +45,9 @@ func (q *sequence) pending() int { return len(q.ids) - q.computed }
 // grown is how many rows more its blocks cover.
 func (q *sequence) grown() int { return q.table.Grown() - q.computed - q.rows }
 
+// advance arranges where the states of the planned rows go.
+func (q *sequence) advance() { q.table.Advance(q.computed + q.rows) }
+
 // decoding means that one row continues an output.
 func (q *sequence) decoding() bool { return q.produced > 0 && q.pending() == 1 }
 

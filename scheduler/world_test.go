@@ -22,6 +22,7 @@ type world struct {
 	cfg     Config
 	now     int64
 	arena   [][]uint64 // [block][row]
+	states  []uint64   // by slot: the hash of all tokens of which it is the state
 	windows []int      // of the pool's groups
 	plan    Plan
 	out     bool // the plan waits for commit or abandon
@@ -87,6 +88,7 @@ func newWorld(t testing.TB, cfg Config, pool kvcache.Config) *world {
 		t.Fatal(err)
 	}
 	w := &world{t: t, pool: p, windows: pool.Windows, sched: s, cfg: s.cfg, jobs: map[ID]*job{}, vocabulary: 3}
+	w.states = make([]uint64, pool.States+1)
 	w.arena = make([][]uint64, pool.Blocks)
 	for i := range w.arena {
 		w.arena[i] = make([]uint64, p.BlockTokens())
@@ -328,6 +330,7 @@ func (w *world) run(c *Chunk) Result {
 	if c.Start+known > len(ids) || !slices.Equal(ids[c.Start:c.Start+known], c.Tokens[:known]) || c.Drafts > 0 && c.Start+known != len(ids) {
 		w.fatalf("%s/%d: chunk [%d,%d) with %d drafts has tokens %v of %v", j.name, c.Choice, c.Start, c.Start+c.Count, c.Drafts, c.Tokens, ids)
 	}
+	w.runStates(j, c, ids)
 	b, h := w.pool.ShapeOf(j.req.Domain).BlockTokens(), uint64(0)
 	for p, id := range slices.Concat(ids[:c.Start], c.Tokens) {
 		h = prefix(h, id)
@@ -353,6 +356,30 @@ func (w *world) run(c *Chunk) Result {
 		return Result{Late: true}
 	}
 	return w.verify(j, c, ids)
+}
+
+// runStates reads the state before a chunk, which must be that of the sequence's own rows, and writes those that it leaves.
+func (w *world) runStates(j *job, c *Chunk, ids []inference.TokenID) {
+	w.t.Helper()
+	from, passes := c.Passes()
+	if !w.pool.Stateful() {
+		return
+	}
+	if n := len(passes); n == 0 || passes[n-1].Rows != c.Start+c.Count {
+		w.fatalf("%s/%d: a chunk of rows [%d,%d) leaves states %v", j.name, c.Choice, c.Start, c.Start+c.Count, passes)
+	}
+	h := uint64(0)
+	for p, id := range slices.Concat(ids[:c.Start], c.Tokens) {
+		if p == c.Start && w.states[from] != h {
+			w.fatalf("%s/%d: slot %d does not have the state of its %d rows", j.name, c.Choice, from, p)
+		}
+		h = prefix(h, id)
+		for _, pass := range passes {
+			if pass.Rows == p+1 && p >= c.Start {
+				w.states[pass.To] = h
+			}
+		}
+	}
 }
 
 // verify samples a chunk's last row, or the rows of its drafts as long as these

@@ -4,6 +4,7 @@ import (
 	"weir/engine/kernel/attend"
 	"weir/engine/kernel/isa"
 	"weir/engine/kernel/pool"
+	"weir/engine/kernel/recurrence"
 	"weir/engine/kernel/vector"
 	"weir/engine/kernel/weight"
 )
@@ -19,7 +20,8 @@ type CPU struct {
 
 	multiplier *weight.Multiplier
 	attention  *attend.Attention
-	apart      []float32 // a gated product's second half, where it cannot be fused
+	recurrence *recurrence.Worker // made by the first call
+	apart      []float32          // a gated product's second half, where it cannot be fused
 	norm       normJob
 	rotate     rotateJob
 	gate       gateJob
@@ -136,3 +138,11 @@ func (c *CPU) StoreKV(kv *attend.KV, layer int, k, v []float32, places []attend.
 
 // Attention answers a query, see [attend.Attention.Attend].
 func (c *CPU) Attention(q attend.Query) { c.attention.Attend(q) }
+
+// Recur takes rows through a recurrent layer, see [recurrence.Worker.Run].
+func (c *CPU) Recur(l *recurrence.Layer, rows *recurrence.Rows) {
+	if c.recurrence == nil {
+		c.recurrence = recurrence.New(c.member, c.level)
+	}
+	c.recurrence.Run(l, rows)
+}

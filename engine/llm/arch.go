@@ -3,6 +3,8 @@ package llm
 import (
 	"fmt"
 	"strings"
+
+	"weir/engine/kernel/recurrence"
 )
 
 // architecture is one supported family: its name in files, and what its models
@@ -23,6 +25,8 @@ type architecture struct {
 	curves    bool     // its networks have an activation with parameters of their own, see curve.go
 	sections  bool     // rope.dimension_sections are of images, and one rotation for texts
 	layered   bool     // layers of its models differ in sizes, see layered
+
+	recurrent recurrence.Kind // of the layers of its models that have no attention; None: all have
 }
 
 // architectures in the order that messages list them.
@@ -30,6 +34,7 @@ var architectures = []architecture{
 	llama, qwen2, qwen3, qwen2moe, qwen3moe, gptOSS, glm4moe, olmoe, graniteMoE, ernie45MoE, hunyuanMoE, bailingMoE2, qwen3vlmoe,
 	smollm3, mistral3, phi3, granite, gemma, gemma2, gemma3, gemma4, qwen2vl, qwen3vl, olmo2, exaone4, apertus, glm4,
 	seedOSS, ernie45, internLM2, hunyuanDense, arcee, starcoder2, stableLM, commandR, cohere2,
+	qwen35, qwen35moe, lfm2, lfm2moe, graniteHybrid,
 	bert, nomicBERT, nomicBERTMoE, jinaBERT2, modernBERT, gemmaEmbedding, gemmaEmbedding2,
 }
 

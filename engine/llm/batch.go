@@ -23,6 +23,11 @@ type batch struct {
 	hidden []float32  // [len(output)][width]
 	scratch
 
+	store   *states     // of recurrent layers
+	carried []stateSpan // of the spans, in models with such layers
+	rounds  int         // of the spans of a sequence; 0: one
+	turn    func()      // returns when the rows before a block's have passed the recurrent layer; nil: they have
+
 	kept   *batch  // the rows of output, in the last layer
 	blocks []block // see blockwise
 	views  []batch // of workers, each with its own scratch
@@ -44,6 +49,8 @@ type scratch struct {
 	curve           curveJob      // of networks with a curve
 	mostBlock       int           // rows
 	part            []attend.Span // the spans of a block
+	parting         gateJob       // of attention with gates
+	recurring
 }
 
 // rotation is how far each pair of a row turns under one of the plan's ropes.
@@ -52,7 +59,8 @@ type rotation struct {
 }
 
 func (b *batch) reset() {
-	b.tokens, b.types, b.pos, b.output = b.tokens[:0], b.types[:0], b.pos[:0], b.output[:0]
+	b.tokens, b.types, b.pos, b.output, b.carried = b.tokens[:0], b.types[:0], b.pos[:0], b.output[:0], b.carried[:0]
+	b.rounds = 0
 	for i := range b.tables {
 		b.tables[i].places, b.tables[i].spans = b.tables[i].places[:0], b.tables[i].spans[:0]
 	}
@@ -180,7 +188,7 @@ func (b *batch) queries(a *attention, r block) []float32 {
 func (b *batch) reserve(m *model, blockRows int) {
 	rows, q := len(b.tokens), 0
 	for i := range m.layers {
-		q = max(q, m.layers[i].attention.heads*m.layers[i].attention.headDim)
+		q = max(q, m.layers[i].attention.queryValues(), m.layers[i].recurrent.Width())
 	}
 	grow(&b.x, rows*m.width)
 	grow(&b.q, rows*q)
@@ -204,12 +212,13 @@ func (s *scratch) reserve(m *model, rows int) {
 			grow(&s.input, rows*m.width)
 		}
 		a := &m.layers[i].attention
-		q, kv, ffn = max(q, a.heads*a.headDim), max(kv, a.kvHeads*a.headDim), max(ffn, m.layers[i].feed.width)
+		q, kv, ffn = max(q, a.queryValues()), max(kv, a.kvHeads*a.headDim), max(ffn, m.layers[i].feed.width)
 	}
 	grow(&s.k, rows*kv)
 	grow(&s.v, rows*kv)
 	grow(&s.att, rows*q)
 	grow(&s.gate, rows*ffn)
+	s.recurring.reserve(m, rows)
 	if m.branches {
 		grow(&s.branch, rows*m.width)
 	}

@@ -144,7 +144,7 @@ func (j *pipeline) Do(worker, _ int) {
 		if !ok || !j.await(stage, i) {
 			break
 		}
-		j.pass(worker, stage, j.b.blocks[i])
+		j.pass(worker, stage, i)
 		j.done[i].Store(int64(stage) + 1)
 	}
 	through = true
@@ -166,25 +166,32 @@ func (j *pipeline) claim() (stage, i int, ok bool) {
 // await returns when all that a block's stage needs is there; false: another worker has panicked.
 func (j *pipeline) await(stage, i int) bool {
 	for before := range j.needs[i] + 1 {
-		for polls := 0; j.done[before].Load() < int64(stage); polls++ {
-			if j.broken.Load() {
-				return false
-			}
-			pool.Pause(polls)
+		if !j.reach(before, stage) {
+			return false
 		}
 	}
 	return true
 }
 
+// reach returns when so many stages of a block are done; false: another worker has panicked.
+func (j *pipeline) reach(i, stages int) bool {
+	for polls := 0; i >= 0 && j.done[i].Load() < int64(stages); polls++ {
+		if j.broken.Load() {
+			return false
+		}
+		pool.Pause(polls)
+	}
+	return true
+}
+
 // pass takes a block through a stage.
-func (j *pipeline) pass(worker, stage int, r block) {
-	m, c, b := j.m, j.c.Worker(worker), &j.b.views[worker]
+func (j *pipeline) pass(worker, stage, i int) {
+	m, c, b, r := j.m, j.c.Worker(worker), &j.b.views[worker], j.b.blocks[i]
+	b.turn = func() { j.reach(i-1, stage+1) }
 	if stage > 0 {
-		y := &m.layers[stage-1]
-		m.attend(c, j.kv, &y.attention, b, r)
-		m.finishLayer(c, y, b, r)
+		m.endLayer(c, j.kv, &m.layers[stage-1], b, r)
 	}
 	if stage < j.whole {
-		m.project(c, j.kv, &m.layers[stage].attention, b, r)
+		m.beginLayer(c, j.kv, &m.layers[stage], b, r)
 	}
 }

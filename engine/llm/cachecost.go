@@ -2,6 +2,7 @@ package llm
 
 import (
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -118,7 +119,7 @@ func (m *model) scoreWith(c *kernel.CPU, t attend.KVType, text []inference.Token
 	defer func() { _ = kv.Close() }()
 	m.formKeys(c, kv, len(text))
 	s := &Scorer{model: m, cpu: c, kv: kv, shape: shape, stopped: stopped}
-	return s.Score(text, from, yield)
+	return errors.Join(s.Score(text, from, yield), s.b.store.close())
 }
 
 // divergenceJob compares rows of logits.

@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"sync/atomic"
@@ -17,11 +18,16 @@ import (
 func (m *model) try(c *kernel.CPU, kv *attend.Pages, blockTokens int, stopped func() error) (err error) {
 	defer recoverTable(&err)
 	var b batch
+	if b.store, err = newStates(m.states, 1); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.store.close()) }()
 	tables := make([][]kvcache.BlockID, len(m.cacheShape.Tables))
 	for i := range tables {
 		tables[i] = []kvcache.BlockID{kvcache.BlockID(1 + i)}
 	}
 	b.add([]int32{int32(min(1, m.vocab-1))}, 0, blockTokens, tables...)
+	b.carryText(0)
 	b.output = append(b.output, 0)
 	m.forward(c, kv, &b)
 	logits := make([]float32, m.vocab)
@@ -98,9 +104,10 @@ func (m *model) matrices() []namedMatrix {
 		list = append(list, namedMatrix{name, m.head.dense[i].w})
 	}
 	for i := range m.layers {
-		a, f := &m.layers[i].attention, &m.layers[i].feed
+		a, f, r := &m.layers[i].attention, &m.layers[i].feed, &m.layers[i].recurrent
 		for _, l := range []namedMatrix{
 			{"attn_q", a.q.w}, {"attn_k", a.k.w}, {"attn_v", a.v.w}, {"attn_output", a.o.w},
+			{"mixed", r.mixed.w}, {"gate", r.gate.w}, {"after", r.after.w}, {"time", r.time.w}, {"gain", r.gain.w}, {"out", r.out.w},
 			{"ffn_gate", f.gate.w}, {"ffn_up", f.up.w}, {"ffn_down", f.down.w},
 			{"inp_gate", m.layers[i].input.gate.w}, {"proj", m.layers[i].input.project.w},
 		} {

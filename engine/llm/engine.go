@@ -25,16 +25,17 @@ import (
 // Engine is a loaded model that serves requests. Submit, Load, Info, Stats
 // and ResetPrefixCache may be called from any goroutine; everything else belongs to the step loop.
 type Engine struct {
-	opts  Options
-	info  Info
-	model *model
-	cpu   *kernel.CPU
-	kv    *attend.Pages
-	fine  *attend.Pages // the same memory, of sequences that measure
-	cache kvcache.Config
-	pool  *kvcache.Pool              // the loop's; a fault may replace both
-	sched *scheduler.Scheduler       // the loop's, except for Check with mu held
-	end   map[inference.TokenID]bool // Options.EndTokens
+	opts   Options
+	info   Info
+	model  *model
+	cpu    *kernel.CPU
+	kv     *attend.Pages
+	fine   *attend.Pages // the same memory, of sequences that measure
+	states *states       // of models with recurrent layers
+	cache  kvcache.Config
+	pool   *kvcache.Pool              // the loop's; a fault may replace both
+	sched  *scheduler.Scheduler       // the loop's, except for Check with mu held
+	end    map[inference.TokenID]bool // Options.EndTokens
 
 	blocks *blockLog // nil without Options.BlockEvents
 
@@ -120,12 +121,16 @@ func (e *Engine) build(f *gguf.File, progress func(done, total int64)) error {
 		return fmt.Errorf("%w; lower --kv-cache-memory-bytes or --max-model-len", err)
 	}
 	e.fine = e.kv.Finely()
+	if e.states, err = newStates(e.model.states, b.states); err != nil {
+		return fmt.Errorf("%w; lower --kv-cache-memory-bytes or --max-num-seqs", err)
+	}
 	e.model.formKeys(e.cpu, e.kv, b.maxModelLen)
 	if err := e.model.try(e.cpu, e.kv, b.shape.blockTokens(), e.opts.stopped); err != nil {
 		return err
 	}
 	e.cache = kvcache.Config{
 		Blocks: b.shape.blocks(), BlockTokens: b.shape.blockTokens(), Windows: b.shape.windows, StepRows: b.stepRows,
+		States: b.states, StateInterval: stateInterval,
 		ModelDigest: e.info.Digest, KVType: e.info.KVLayout, Secret: e.opts.Secret, FloorPercent: cacheFloor,
 		Events: e.opts.BlockEvents, FineTokens: e.fine.Table(0).BlockTokens,
 	}
@@ -188,6 +193,7 @@ func (e *Engine) release() {
 	if e.kv != nil {
 		_ = e.kv.Close()
 	}
+	_ = e.states.close()
 	if e.model != nil {
 		_ = e.model.release()
 	}
@@ -328,7 +334,7 @@ func (e *Engine) check(r *inference.Request) error {
 		return fmt.Errorf("%w: of given tokens nothing is told but how likely they are", inference.ErrInvalid)
 	case r.MinTokens < 0:
 		return fmt.Errorf("%w: min_tokens is %d, must not be negative", inference.ErrInvalid, r.MinTokens)
-	case r.KV.DoRemoteDecode && !e.model.cacheShape.plain():
+	case r.KV.DoRemoteDecode && !e.model.transfers():
 		return e.blocksStay()
 	}
 	q := schedulerRequest(r, e.opts.Speculate)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"weir/engine/kernel/attend"
+	"weir/engine/kernel/recurrence"
 )
 
 // familyRun is docs/runs/families.json, whose rows are the families of docs/models.md.
@@ -82,6 +83,27 @@ func whole(name string, layers, kvHeads, headDim int) family {
 	return family{name: name, layers: layers, period: 1, local: [2]int{kvHeads, headDim}}
 }
 
+// with is a model with recurrent layers beside those that have attention.
+func (f family) with(layers int, s recurrence.Shape) family {
+	f.state = layers * s.StateValues()
+	return f
+}
+
+// deltaNet is Qwen3.5's recurrent layer, with 16 heads of keys.
+func deltaNet(heads int) recurrence.Shape {
+	return recurrence.Shape{Kind: recurrence.Delta, Taps: 4, Channels: (2*16 + heads) * 128, Heads: heads, Groups: 16, KeyDim: 128, ValueDim: 128}
+}
+
+// shortConvolution is LFM2's.
+func shortConvolution(width int) recurrence.Shape {
+	return recurrence.Shape{Kind: recurrence.Convolution, Taps: 3, Channels: width}
+}
+
+// mamba is Granite 4's.
+func mamba(heads int) recurrence.Shape {
+	return recurrence.Shape{Kind: recurrence.Scan, Taps: 4, Channels: heads*64 + 2*128, Heads: heads, Groups: 1, KeyDim: 128, ValueDim: 64}
+}
+
 // publishedSizes are models that many run, by architecture.
 var publishedSizes = map[string]family{
 	"llama":         whole("Llama 3.1 8B", 32, 8, 128),
@@ -120,6 +142,11 @@ var publishedSizes = map[string]family{
 	"hunyuan-moe":   whole("Hunyuan A13B", 32, 8, 128),
 	"bailingmoe2":   whole("Ling-mini 2.0", 20, 4, 128),
 	"qwen3vlmoe":    whole("Qwen3-VL 30B-A3B", 48, 4, 128),
+	"qwen35":        whole("Qwen3.5 4B", 8, 4, 256).with(24, deltaNet(32)),
+	"qwen35moe":     whole("Qwen3.6 35B-A3B", 10, 2, 256).with(30, deltaNet(32)),
+	"lfm2":          whole("LFM2 1.2B", 6, 8, 64).with(10, shortConvolution(2048)),
+	"lfm2moe":       whole("LFM2 8B-A1B", 6, 8, 64).with(18, shortConvolution(2048)),
+	"granitehybrid": whole("Granite 4.0 H Micro", 4, 8, 64).with(36, mamba(64)),
 }
 
 // kept is what a sequence of the model keeps.
@@ -128,7 +155,7 @@ func (f *family) kept() familyMemory {
 	p := f.plan()
 	p.deal(2 * length)
 	s := p.cacheShape().sized(attend.KVAuto.For(p.leastHeadDim()), 16, 2)
-	return familyMemory{Of: f.name, Token: s.TokenBytes(), Sequence: s.sequenceBytes(length, step)}
+	return familyMemory{Of: f.name, Token: s.TokenBytes(), Sequence: s.sequenceBytes(length, step) + 4*int64(f.state)}
 }
 
 // Every family of decoders has a row that tells what a sequence keeps in memory, as the engine deals its layers. -rewrite-distances writes it.

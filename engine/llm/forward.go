@@ -37,16 +37,39 @@ func (m *model) forward(c *kernel.CPU, kv *attend.Pages, b *batch) {
 // lastKeys is the last layer with keys and values of its own.
 func (m *model) lastKeys() int {
 	last := len(m.layers) - 1
-	for m.layers[last].attention.readsFrom != ownKeys {
+	for !m.layers[last].attention.storesKeys() && !m.layers[last].recurrent.exists() {
 		last--
+	}
+	if m.layers[last].recurrent.exists() {
+		return len(m.layers) // every row changes its state
 	}
 	return last
 }
 
 // layer runs a block of rows through a layer.
 func (m *model) layer(c *kernel.CPU, kv *attend.Pages, y *layer, b *batch, r block) {
-	m.project(c, kv, &y.attention, b, r)
-	m.attend(c, kv, &y.attention, b, r)
+	m.beginLayer(c, kv, y, b, r)
+	m.endLayer(c, kv, y, b, r)
+}
+
+// beginLayer leaves what other rows need of a block in a layer: keys and values, or a state.
+func (m *model) beginLayer(c *kernel.CPU, kv *attend.Pages, y *layer, b *batch, r block) {
+	switch {
+	case y.recurrent.exists():
+		y.recurrent.recur(m, c, b, r)
+	case y.attention.exists():
+		m.project(c, kv, &y.attention, b, r)
+	}
+}
+
+// endLayer is the rest of a layer.
+func (m *model) endLayer(c *kernel.CPU, kv *attend.Pages, y *layer, b *batch, r block) {
+	switch {
+	case y.recurrent.exists():
+		m.close(c, b, r, b.given(&y.recurrent, r), &y.recurrent.out, &y.recurrent.norms)
+	case y.attention.exists():
+		m.attend(c, kv, &y.attention, b, r)
+	}
 	m.finishLayer(c, y, b, r)
 }
 
@@ -64,7 +87,8 @@ func (m *model) lastLayers(c *kernel.CPU, kv *attend.Pages, layers []layer, b *b
 	}
 	b = b.keep(m)
 	all = block{0, len(b.tokens)}
-	m.products(c, b.x, all.hi, a.norms.before, a.q.into(b.q, false))
+	m.products(c, b.x, all.hi, a.norms.before, b.queryProduct(a, all))
+	b.partGates(c, a, all)
 	m.turn(c, a, b, all)
 	m.attend(c, kv, a, b, all)
 	m.finishLayer(c, &layers[0], b, all)
@@ -151,19 +175,20 @@ func add(x, y []float32) {
 // project: Q, K, V are products of norm(x), Q and K rotated by their positions; K and
 // V are stored. A layer that reads those of another has queries alone.
 func (m *model) project(c *kernel.CPU, kv *attend.Pages, a *attention, b *batch, r block) {
-	q := b.queries(a, r)
-	if a.readsFrom != ownKeys {
-		m.products(c, r.of(b.x, m.width), r.rows(), a.norms.before, a.q.into(q, false))
-		m.turn(c, a, b, r)
-		return
+	x, q := r.of(b.x, m.width), b.queryProduct(a, r)
+	switch {
+	case a.readsFrom != ownKeys:
+		m.products(c, x, r.rows(), a.norms.before, q)
+	case a.v.w == nil:
+		m.products(c, x, r.rows(), a.norms.before, q, a.k.into(b.k, false))
+	default:
+		m.products(c, x, r.rows(), a.norms.before, q, a.k.into(b.k, false), a.v.into(b.v, false))
 	}
-	if a.v.w == nil {
-		m.products(c, r.of(b.x, m.width), r.rows(), a.norms.before, a.q.into(q, false), a.k.into(b.k, false))
-	} else {
-		m.products(c, r.of(b.x, m.width), r.rows(), a.norms.before, a.q.into(q, false), a.k.into(b.k, false), a.v.into(b.v, false))
-	}
+	b.partGates(c, a, r)
 	m.turn(c, a, b, r)
-	m.store(c, kv, a, b, r)
+	if a.readsFrom == ownKeys {
+		m.store(c, kv, a, b, r)
+	}
 }
 
 // turn norms and rotates queries, and sharpens what they see.
@@ -231,6 +256,7 @@ func (m *model) rotate(c *kernel.CPU, a *attention, b *batch, r block, x []float
 // attend: x += O softmax(scale Q K^T) V over the rows that each row sees.
 func (m *model) attend(c *kernel.CPU, kv *attend.Pages, a *attention, b *batch, r block) {
 	m.look(c, kv, a, b, r)
+	b.applyGates(c, a, r)
 	if a.beside {
 		copy(b.input, r.of(b.x, m.width))
 	}

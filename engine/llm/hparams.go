@@ -7,6 +7,7 @@ import (
 	"math"
 
 	"weir/engine/gguf"
+	"weir/engine/kernel/recurrence"
 	"weir/internal/inference"
 )
 
@@ -41,6 +42,7 @@ type hparams struct {
 	noRope             bool    // positions are not rotated
 	curves             []xielu // of layers
 	layered            layered // of families whose layers differ
+	recurrent          recurrentParams
 	suppressed         []int32 // tokens that are never sampled
 	dimensions         int     // of a text's vector, where the file says it; 0: it does not
 
@@ -89,9 +91,12 @@ func readHparams(f *gguf.File) (hparams, error) {
 	h.width = m.size("embedding_length", 0)
 	h.heads = m.size("attention.head_count", 0)
 	h.readDecision(m)
-	if h.arch.layered {
+	switch {
+	case h.arch.layered:
 		h.readLayered(m)
-	} else {
+	case h.arch.recurrent != recurrence.None:
+		h.recurrent.readHeads(m, &h)
+	default:
 		h.kvHeads = m.size("attention.head_count_kv", h.heads)
 	}
 	if !h.arch.layered && h.decision.blocks == 0 {
@@ -111,6 +116,9 @@ func readHparams(f *gguf.File) (hparams, error) {
 	h.longRope(m)
 	h.temper = readTemper(m, h.rope.original)
 	h.readFactors(m)
+	if h.arch.recurrent != recurrence.None {
+		h.recurrent.read(m, &h)
+	}
 	h.readEncoder(m)
 	if h.arch.layered {
 		h.dimensions = m.count("embedding_length_out")

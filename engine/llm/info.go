@@ -50,6 +50,8 @@ type Info struct {
 	WeightBytes     int64 // in memory
 	TableBytes      int64 // of a table in the file of which a step reads the rows of its tokens; no part of WeightBytes
 	InputBytes      int64 // that the inputs of Gemma 4's layers take of the largest step's rows, or pass's; 0 of models without
+	StateBytes      int64 // of the state that recurrent layers keep of a sequence, whatever its length; 0 of models without
+	States          int   // that there is memory for: two of each sequence that runs, the others are checkpoints
 	Threads         int
 
 	// Windows are the layers by how far they see, those that see all first; nil: not known.
@@ -78,9 +80,9 @@ func (i *Info) KVTables() int { return max(len(i.kv.Tables), 1) }
 // KVSequenceBytes is the memory that the KV cache takes for a sequence of so many tokens: layers with windows keep what those see.
 func (i *Info) KVSequenceBytes(tokens int) int64 {
 	if len(i.kv.Tables) == 0 || i.kv.plain() {
-		return int64(tokens) * int64(i.KVBytesPerToken)
+		return int64(tokens)*int64(i.KVBytesPerToken) + i.StateBytes
 	}
-	return i.kv.sequenceBytes(tokens, i.kvStep)
+	return i.kv.sequenceBytes(tokens, i.kvStep) + i.StateBytes
 }
 
 // Sequences is how many sequences of so many tokens the KV cache holds at once.
@@ -89,7 +91,11 @@ func (i *Info) Sequences(tokens int) int {
 	if len(i.kv.Tables) > 0 {
 		blocks = i.kv.need(tokens, i.kvStep)
 	}
-	return i.KVBlocks / max(blocks, 1)
+	n := i.KVBlocks / max(blocks, 1)
+	if i.StateBytes > 0 {
+		n = min(n, i.States/2)
+	}
+	return n
 }
 
 // ExpertsTouched is how many experts of a layer a step of so many rows reads, on average; 0 of a model without experts.
@@ -125,6 +131,7 @@ func (o *outline) describe(f *gguf.File, threads int) Info {
 		KVTokens: s.tokens(o.budget.maxModelLen, o.budget.stepRows), KVBytesPerToken: s.TokenBytes(), KVBytesBehind: s.bytesBehind(),
 		KVBytes:     s.Bytes(),
 		WeightBytes: o.weightBytes, TableBytes: o.weights.inputs.tableBytes(), InputBytes: o.inputBytes, Threads: threads,
+		StateBytes: 4 * int64(o.plan.stateValues), States: o.budget.states,
 		Windows: o.windows(), kv: s, kvStep: o.budget.stepRows,
 	}
 	if h.embeds() {
@@ -137,6 +144,9 @@ func (o *outline) describe(f *gguf.File, threads int) Info {
 func (o *outline) windows() (list []LayerWindow) {
 	for i := range o.plan.layers {
 		a := &o.plan.layers[i].attention
+		if !a.exists() {
+			continue
+		}
 		w := LayerWindow{}
 		if a.reach > 0 {
 			w.Positions = a.reach + 1

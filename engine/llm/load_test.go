@@ -173,18 +173,18 @@ func TestDefaultCacheLeavesRoomForTheWeights(t *testing.T) {
 	o := Options{Scheduler: scheduler.Config{MaxSeqs: 1 << 20}}
 	shape := cacheShape{attend.Tables{{Layers: 32, KVHeads: 8, HeadDim: 128}}, []int{0}}
 	free := cpu.AvailableMemoryBytes()
-	alone, err := o.size(shape, attend.KVF16, 1<<16, 0)
+	alone, err := o.size(shape, attend.KVF16, 1<<16, 0, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	beside, err := o.size(shape, attend.KVF16, 1<<10, free/2)
+	beside, err := o.size(shape, attend.KVF16, 1<<10, free/2, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if a, b := alone.shape.Bytes(), beside.shape.Bytes(); b > a*2/3 {
 		t.Errorf("%d bytes alone, %d beside weights that take half of the memory", a, b)
 	}
-	if _, err := o.size(shape, attend.KVF16, 1<<10, 2*free); err == nil || !strings.Contains(err.Error(), "of weights") {
+	if _, err := o.size(shape, attend.KVF16, 1<<10, 2*free, 0); err == nil || !strings.Contains(err.Error(), "of weights") {
 		t.Errorf("no memory left: %v", err)
 	}
 }

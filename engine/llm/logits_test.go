@@ -16,6 +16,7 @@ import (
 	"weir/engine/kernel/attend"
 	"weir/engine/kernel/isa"
 	"weir/internal/reference"
+	"weir/kvcache"
 )
 
 // allLogits runs tokens through the model in chunks and returns [len][vocab].
@@ -35,11 +36,18 @@ func allLogits(t *testing.T, m *model, level isa.Level, tokens []int32, kvType a
 		slices.Reverse(blocks)
 	}
 	var b batch
-	out := make([]float32, len(tokens)*m.vocab)
+	if b.store, err = newStates(m.states, 2); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = b.store.close() }()
+	out, from := make([]float32, len(tokens)*m.vocab), kvcache.StateID(0)
 	for lo := 0; lo < len(tokens); lo += chunk {
 		part := tokens[lo:min(lo+chunk, len(tokens))]
 		b.reset()
 		b.add(part, lo, blockTokens, tables...)
+		to := kvcache.StateID(1 + lo%2) // sometimes the same
+		b.carry(from, to)
+		from = to
 		for i := range part {
 			b.output = append(b.output, i)
 		}

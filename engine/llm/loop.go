@@ -37,6 +37,7 @@ func (l *loop) init(e *Engine) {
 	l.e = e
 	l.tables = make([][]kvcache.BlockID, len(e.model.cacheShape.Tables))
 	l.live, l.waiting = make(map[*job]struct{}), make(map[*job]struct{})
+	l.batch.store, l.fine.store = e.states, e.states
 	l.out.init(e)
 	l.faults.onFault, l.faults.atPhase = e.opts.OnFault, e.opts.atPhase
 	l.quiet = time.AfterFunc(time.Hour, e.cpu.Ready)
@@ -353,6 +354,9 @@ func (l *loop) gatherInto(b *batch, fine bool) {
 			l.tables[g] = c.Blocks(g)
 		}
 		row := b.add(c.Tokens, c.Start, l.e.blockTokens(r), l.tables...)
+		if l.e.model.states > 0 {
+			b.carryPasses(c.Passes())
+		}
 		if !c.Decode {
 			l.progress(c.User.(*job), c.Start+c.Count)
 		}

@@ -21,6 +21,9 @@ type model struct {
 	params     uint64
 }
 
+// transfers reports whether blocks are all that there is of a sequence, so that others can go on with them.
+func (m *model) transfers() bool { return m.cacheShape.plain() && m.states == 0 }
+
 // price is what a step of this model may cost, in nanoseconds of an ordinary
 // machine, before one was timed. What counts is the relation of the parts: how
 // many rows fit into the time that reading the weights takes anyway, and what
@@ -39,7 +42,7 @@ func (m *model) price(weightBytes int64, threads int) cost.Prior {
 		if a.readsFrom == ownKeys {
 			heads += 2 * a.kvHeads
 		}
-		row += 2*m.width*heads*a.headDim + 2*3*m.width*(f.width+f.experts.use*f.experts.width)
+		row += 2*m.width*heads*a.headDim + 2*3*m.width*(f.width+f.experts.use*f.experts.width) + m.layers[i].recurrent.operations(m.width)
 		position += 4 * a.heads * a.headDim
 	}
 	experts := m.expertBytes()
@@ -61,6 +64,9 @@ func (m *model) attention() (list cost.Attention) {
 	}
 	for i := range m.layers {
 		a, w := &m.layers[i].attention, cost.Window{}
+		if !a.exists() {
+			continue
+		}
 		if a.reach > 0 {
 			w.Positions, some = a.reach+1, true
 		}
@@ -80,6 +86,9 @@ func (m *model) attention() (list cost.Attention) {
 func (m *model) formKeys(c *kernel.CPU, kv *attend.Pages, length int) {
 	for i := range m.layers {
 		a := &m.layers[i].attention
+		if !a.exists() {
+			continue
+		}
 		var r *rope
 		if a.rope != noRope {
 			r = &m.ropes[a.rope]
@@ -151,7 +160,7 @@ func readOutline(f *gguf.File, opts *Options) (*outline, error) {
 // sized is the budget beside the weights and the inputs of layers, which take no part of the memory that a cache leaves for a step.
 func (o *outline) sized(opts *Options) (budget, error) {
 	o.inputBytes = o.weights.inputs.rowBytes(o.depth) * int64(opts.mostRows())
-	return opts.size(o.plan.cacheShape(), o.kvType(opts), o.context, o.weightBytes+o.inputBytes)
+	return opts.size(o.plan.cacheShape(), o.kvType(opts), o.context, o.weightBytes+o.inputBytes, 4*int64(o.plan.stateValues))
 }
 
 // load reads the weights.
@@ -168,6 +177,7 @@ func (o *outline) load(progress func(done, total int64), stopped func() error) (
 	o.weights.fine = o.arch.encoder && o.weights.eightBits()
 	for i := range o.weights.layers {
 		o.weights.layers[i].feed.settle(o.weights.fine)
+		o.weights.layers[i].recurrent.settle()
 	}
 	return &model{hparams: o.hparams, weights: o.weights, cacheShape: o.plan.cacheShape(), params: o.loader.f.ParamCount()}, nil
 }
@@ -177,7 +187,7 @@ func (o *outline) load(progress func(done, total int64), stopped func() error) (
 func (w *weights) eightBits() bool {
 	for i := range w.layers {
 		a, f := &w.layers[i].attention, &w.layers[i].feed
-		for _, m := range []*weight.Matrix{a.q.w, a.k.w, a.v.w, f.first()} {
+		for _, m := range []*weight.Matrix{a.q.w, a.k.w, a.v.w, w.layers[i].recurrent.mixed.w, f.first()} {
 			if m != nil && m.Type != gguf.TypeQ8_0 {
 				return false
 			}

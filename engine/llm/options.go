@@ -166,12 +166,13 @@ type budget struct {
 	shape       cacheShape
 	maxModelLen int
 	stepRows    int // the most that a step adds to a sequence
+	states      int // slots for states
 }
 
 // size turns options into a cache of a type for a model of this shape and context, beside
 // weights, and what else there is before it, of so many bytes. A sequence of MaxModelLen must fit: an explicit
 // length that does not is refused, an implied one is lowered.
-func (o *Options) size(s cacheShape, t attend.KVType, context int, weightBytes int64) (budget, error) {
+func (o *Options) size(s cacheShape, t attend.KVType, context int, weightBytes, stateBytes int64) (budget, error) {
 	s = s.sized(t, o.blockTokens(), 1)
 	if err := s.Check(); err != nil {
 		return budget{}, err
@@ -180,7 +181,12 @@ func (o *Options) size(s cacheShape, t attend.KVType, context int, weightBytes i
 	if length < 1 || length > maxLength {
 		return budget{}, fmt.Errorf("max-model-len %d: must be from 1 to %d", length, maxLength)
 	}
-	s = s.sized(t, o.blockTokens(), o.blocks(s, length, weightBytes))
+	states, err := o.stateSlots(stateBytes, weightBytes)
+	if err != nil {
+		return budget{}, err
+	}
+	weightBytes += int64(states) * stateBytes
+	s = s.sized(t, o.blockTokens(), o.blocks(s, length, weightBytes, int64(states)*stateBytes))
 	if fit := s.fit(length, o.stepRows()); fit < length {
 		if o.MaxModelLen != 0 || fit < 1 {
 			return budget{}, fmt.Errorf("a kv cache of %d tokens (%s), beside %s of weights, cannot hold one sequence of %d (%s); "+
@@ -194,7 +200,33 @@ func (o *Options) size(s cacheShape, t attend.KVType, context int, weightBytes i
 			"lower --kv-cache-memory-bytes",
 			unit.Bytes(o.KVBytes), unit.Bytes(weightBytes), unit.Bytes(total))
 	}
-	return budget{shape: s, maxModelLen: length, stepRows: o.stepRows()}, nil
+	return budget{shape: s, maxModelLen: length, stepRows: o.stepRows(), states: states}, nil
+}
+
+// stateInterval is after how many rows of a long prompt its state is kept for others.
+const stateInterval = 1024
+
+// stateSlots is for how many states there is memory: two for each sequence of a full batch, and as many again and some more for checkpoints,
+// within a part of the memory for the cache.
+func (o *Options) stateSlots(stateBytes, weightBytes int64) (int, error) {
+	if stateBytes == 0 {
+		return 0, nil
+	}
+	const each, more, part, least = 4, 32, 2, 4
+	wanted := int64(each*max(o.Scheduler.MaxSeqs, 1) + more)
+	memory := int64(float64(max(cpu.AvailableMemoryBytes()-weightBytes, 0)) * defaultKVShare)
+	switch {
+	case o.KVBlocks > 0:
+		memory = wanted * stateBytes * part
+	case o.KVBytes > 0:
+		memory = o.KVBytes
+	}
+	slots := min(wanted, memory/part/stateBytes, 1<<20)
+	if slots < least {
+		return 0, fmt.Errorf("a kv cache of %s, of which states of recurrent layers take half, has no room for %d of %s each; raise --kv-cache-memory-bytes",
+			unit.Bytes(memory), least, unit.Bytes(stateBytes))
+	}
+	return int(slots), nil
 }
 
 // stepRows is the most rows that a step adds to a sequence: of a chunk of a prompt, and of drafts.
@@ -220,13 +252,13 @@ func (o *Options) sizeWhole(s cacheShape, t attend.KVType) (budget, error) {
 // blocks sizes the pool, null block included. By default every sequence of a
 // full batch can reach its full length, if half of the memory allows that the
 // weights leave.
-func (o *Options) blocks(s cacheShape, length int, weightBytes int64) int {
+func (o *Options) blocks(s cacheShape, length int, weightBytes, stateBytes int64) int {
 	blockBytes := int64(s.PageBytes())
 	switch {
 	case o.KVBlocks > 0:
 		return o.KVBlocks
 	case o.KVBytes > 0:
-		return int(min(o.KVBytes/blockBytes, 1<<27)) + 1
+		return int(min((o.KVBytes-stateBytes)/blockBytes, 1<<27)) + 1
 	}
 	full := int64(s.need(length, o.stepRows())) * int64(max(o.Scheduler.MaxSeqs, 1))
 	free := int64(float64(max(cpu.AvailableMemoryBytes()-weightBytes, 0)) * defaultKVShare)

@@ -103,10 +103,9 @@ func (p *pass) advance() (done bool) {
 		m.enter(e.cpu, &p.batch, r)
 	}
 	if p.second {
-		m.attend(e.cpu, e.kv, &y.attention, &p.batch, r)
-		m.finishLayer(e.cpu, y, &p.batch, r)
+		m.endLayer(e.cpu, e.kv, y, &p.batch, r)
 	} else {
-		m.project(e.cpu, e.kv, &y.attention, &p.batch, r)
+		m.beginLayer(e.cpu, e.kv, y, &p.batch, r)
 	}
 	if p.row = r.hi; p.row < rows {
 		return false

@@ -18,11 +18,14 @@ type plan struct {
 	layers    []layerPlan
 	ropes     []rope // the different rotations, which layers name by index
 	finalNorm normPlan
+	finalName string  // of its tensors; "": output_norm
 	logits    float32 // factor of all logits; 0 is 1
 	logitCap  float32 // logits are kept within it; 0 is none
 	head      headPlan
 	decides   int         // first layer of a decision head; 0: there is none
 	tables    []tablePlan // what the block tables of a sequence name
+
+	stateValues int // of the recurrent layers' state of a sequence
 }
 
 // embeddingPlan is what a row begins with: the token's embedding times scale, plus
@@ -65,9 +68,25 @@ type headPlan struct {
 
 // layerPlan is one layer.
 type layerPlan struct {
-	attention attentionPlan
-	feed      feedForwardPlan
-	scaled    presence // layer_output_scale: a factor of all that the layer gives
+	attention  attentionPlan  // without heads: none
+	recurrence recurrencePlan // instead of the attention
+	feed       feedForwardPlan
+	scaled     presence // layer_output_scale: a factor of all that the layer gives
+}
+
+// exists reports whether the layer has attention.
+func (a *attentionPlan) exists() bool { return a.kvHeads > 0 }
+
+// storesKeys reports whether the layer has keys and values of its own.
+func (a *attentionPlan) storesKeys() bool { return a.exists() && a.readsFrom == ownKeys }
+
+// queryValues is how many values a row's queries have in the layer, and their gates.
+func (a *attentionPlan) queryValues() int {
+	n := a.heads * a.headDim
+	if a.gated {
+		n *= 2
+	}
+	return n
 }
 
 // attentionPlan is grouped-query attention.
@@ -97,6 +116,7 @@ type attentionPlan struct {
 	beside        bool     // the network stands beside the attention, and gets what that gets
 	again         normPlan // of x and the branch's input, once the branch is closed: x = again(x + input)
 	valueNorm     bool     // each value head is normed, without a weight
+	gated         bool     // attn_q has a gate behind each head's queries: what the head gives counts by its sigmoid
 }
 
 // headNorms is the norm of heads.
@@ -250,5 +270,5 @@ func (h *hparams) layersOf(norms branchNorms) plan {
 // branches reports whether a branch of the layer is not added as it is.
 func (y *layerPlan) branches() bool {
 	own := func(n branchNorms) bool { return n.out.norm != absent || n.scale != 0 }
-	return own(y.attention.norms) || own(y.feed.norms) || y.attention.again.norm != absent
+	return own(y.attention.norms) || own(y.recurrence.norms) || own(y.feed.norms) || y.attention.again.norm != absent
 }

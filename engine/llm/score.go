@@ -84,6 +84,11 @@ func (s *Scorer) Score(tokens []int32, from int, yield func(position int, logits
 			return fmt.Errorf("token %d is %d, outside of the vocabulary of %d", i, id, s.model.vocab)
 		}
 	}
+	if s.b.store == nil {
+		if s.b.store, err = newStates(s.model.states, 1); err != nil {
+			return err
+		}
+	}
 	tables := s.shape.wholeTables(len(tokens))
 	grow(&s.rows, scoreRows*s.model.vocab)
 	for lo := 0; lo < len(tokens); lo += scoreRows {
@@ -93,6 +98,7 @@ func (s *Scorer) Score(tokens []int32, from int, yield func(position int, logits
 		part := tokens[lo:min(lo+scoreRows, len(tokens))]
 		s.b.reset()
 		s.b.add(part, lo, s.shape.blockTokens(), tables...)
+		s.b.carryText(lo)
 		for i := max(from-lo, 0); i < len(part); i++ {
 			s.b.output = append(s.b.output, i)
 		}
@@ -112,5 +118,5 @@ func (s *Scorer) Score(tokens []int32, from int, yield func(position int, logits
 // Close frees the model.
 func (s *Scorer) Close() error {
 	s.cpu.Close()
-	return errors.Join(s.model.release(), s.kv.Close())
+	return errors.Join(s.model.release(), s.kv.Close(), s.b.store.close())
 }

@@ -29,7 +29,7 @@ func (p *plan) deal(length int) {
 	kindOf := make([]int, len(p.layers))
 	for i := range p.layers {
 		a := &p.layers[i].attention
-		if a.readsFrom != ownKeys {
+		if !a.storesKeys() {
 			continue
 		}
 		kind := tablePlan{kvHeads: a.kvHeads, headDim: a.headDim}
@@ -56,7 +56,7 @@ func (p *plan) dealTexts() {
 	var kinds []tablePlan
 	for i := range p.layers {
 		a := &p.layers[i].attention
-		if a.readsFrom != ownKeys {
+		if !a.storesKeys() {
 			return
 		}
 		if kind := (tablePlan{kvHeads: a.kvHeads, headDim: a.headDim, places: 1}); !slices.Contains(kinds, kind) {
@@ -91,6 +91,9 @@ func (p *plan) seat(kinds []tablePlan, kindOf []int) {
 	dealt := make([]int, len(kinds))
 	for i := range p.layers {
 		a := &p.layers[i].attention
+		if !a.exists() {
+			continue
+		}
 		if a.readsFrom != ownKeys {
 			from := &p.layers[a.readsFrom].attention
 			a.table, a.slot = from.table, from.slot

@@ -19,6 +19,7 @@ type family struct {
 	local  [2]int // key-value heads, and their size
 	global [2]int
 	shared int // the last layers, which read another's
+	state  int // values of recurrent layers, which are not counted in layers
 
 	tables string  // what the deal is to be: tables x places, those without a window first
 	empty  int     // places

@@ -1,11 +1,13 @@
 package llm
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
 	"weir/engine/gguf"
+	"weir/engine/kernel/recurrence"
 	"weir/engine/kernel/weight"
 	"weir/internal/inference"
 )
@@ -166,6 +168,7 @@ func (l *loader) norm(dst *weight.Norm, name string, p normPlan, n int, eps floa
 func (l *loader) list(h *hparams, p *plan) *weights {
 	w := &weights{
 		layers: make([]layer, len(p.layers)), ropes: p.ropes, embedding: p.embedding, logits: p.logits, logitCap: p.logitCap, decides: p.decides,
+		states: p.stateValues,
 	}
 	l.matrix(&w.embed, "token_embd.weight", required, h.vocab, h.width)
 	if p.embedding.types > 0 {
@@ -181,14 +184,18 @@ func (l *loader) list(h *hparams, p *plan) *weights {
 		l.claimed["output.weight"] = true // an encoder of a language model does not need it
 		l.head(w, p.head, h)
 	}
-	l.norm(&w.outputNorm, "output_norm", p.finalNorm, h.width, h.eps)
+	l.norm(&w.outputNorm, cmp.Or(p.finalName, "output_norm"), p.finalNorm, h.width, h.eps)
 	l.inputs(&w.inputs, h, p.inputs)
 	l.divisors(&w.divisors, h)
 	for i := range w.layers {
 		y, at, first := &w.layers[i], fmt.Sprintf("blk.%d.", i), len(l.wants)
-		y.attention.attentionPlan, y.feed.feedForwardPlan = p.layers[i].attention, p.layers[i].feed
+		y.attention.attentionPlan, y.recurrent.plan, y.feed.feedForwardPlan = p.layers[i].attention, p.layers[i].recurrence, p.layers[i].feed
 		w.branches = w.branches || p.layers[i].branches()
-		l.attention(&y.attention, at, h)
+		if y.recurrent.plan.shape.Kind != recurrence.None {
+			y.recurrent.want(l, at, h)
+		} else {
+			l.attention(&y.attention, at, h)
+		}
 		l.feed(&y.feed, at, h)
 		l.layerInput(&y.input, i, at, h, p.inputs)
 		l.vector(&y.scale, at+"layer_output_scale.weight", p.layers[i].scaled, 1)
@@ -324,7 +331,7 @@ func (l *loader) norms(d *norms, p branchNorms, before, out, after string, h *hp
 }
 
 func (l *loader) attention(a *attention, at string, h *hparams) {
-	q, kv := a.heads*a.headDim, a.kvHeads*a.headDim
+	q, kv, width := a.queryValues(), a.kvHeads*a.headDim, a.heads*a.headDim
 	l.norms(&a.norms, a.attentionPlan.norms, at+"attn_norm", at+"post_attention_norm", at+"attn_output_norm", h)
 	switch {
 	case a.readsFrom != ownKeys:
@@ -335,7 +342,7 @@ func (l *loader) attention(a *attention, at string, h *hparams) {
 		l.linear(&a.k, at+"attn_k", a.qkvBias, kv, h.width)
 		l.values(a, at, h.width, kv)
 	}
-	l.linear(&a.o, at+"attn_output", a.oBias, h.width, q)
+	l.linear(&a.o, at+"attn_output", a.oBias, h.width, width)
 	if a.headNorm {
 		l.norm(&a.qNorm, at+"attn_q_norm", a.headNorms(), a.headDim, h.eps)
 	}
@@ -345,7 +352,7 @@ func (l *loader) attention(a *attention, at string, h *hparams) {
 	if a.valueNorm {
 		a.values = weight.Norm{Weight: slices.Repeat([]float32{1}, a.headDim), Eps: h.eps}
 	}
-	l.norm(&a.qNorm, at+"attn_q_norm", a.rowNorm, q, h.eps)
+	l.norm(&a.qNorm, at+"attn_q_norm", a.rowNorm, width, h.eps)
 	l.norm(&a.kNorm, at+"attn_k_norm", a.rowNorm, kv, h.eps)
 	l.vector(&a.sinks, at+"attn_sinks.weight", a.attentionPlan.sinks, a.heads)
 	l.norm(&a.again, at+"attn_norm_2", a.attentionPlan.again, h.width, h.eps)

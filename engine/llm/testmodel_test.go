@@ -14,6 +14,7 @@ import (
 
 	"weir/engine/gguf"
 	"weir/engine/kernel/isa"
+	"weir/engine/kernel/recurrence"
 	"weir/engine/kernel/vector"
 	"weir/engine/kernel/weight"
 	"weir/internal/reference"
@@ -37,6 +38,8 @@ type tiny struct {
 
 	experts  int  // networks are mixtures of so many, two for each row; 0: they are not
 	together bool // gates and ups of experts lie in one tensor
+
+	hybrid recurrence.Kind // every other layer is recurrent, the first one, too
 
 	loud float32 // by which queries and keys are larger; 0 is 1
 }
@@ -97,19 +100,35 @@ func (m tiny) make(t testing.TB) []byte {
 		b.TensorF32(name, []uint64{uint64(n)}, v)
 	}
 	matrix("token_embd.weight", tinyVocab, tinyWidth)
-	vector("output_norm.weight", tinyWidth, 1, 0.2)
+	if m.hybrid == recurrence.Convolution {
+		vector("token_embd_norm.weight", tinyWidth, 1, 0.2)
+	} else {
+		vector("output_norm.weight", tinyWidth, 1, 0.2)
+	}
 	if !m.tied {
 		matrix("output.weight", tinyVocab, tinyWidth)
 	}
 	q, kv := tinyHeads*headDim, tinyKVHeads*headDim
+	if m.hybrid != recurrence.None {
+		m.hybridKeys(set, layers)
+	}
 	for i := range layers {
 		at := fmt.Sprintf("blk.%d.", i)
 		vector(at+"attn_norm.weight", tinyWidth, 1, 0.2)
 		vector(at+"ffn_norm.weight", tinyWidth, 1, 0.2)
-		matrix(at+"attn_q.weight", q, tinyWidth)
-		matrix(at+"attn_k.weight", kv, tinyWidth)
-		matrix(at+"attn_v.weight", kv, tinyWidth)
-		matrix(at+"attn_output.weight", tinyWidth, q)
+		recurrent := m.hybrid != recurrence.None && i%2 == 0
+		if recurrent {
+			m.recurrent(b, at, matrix, vector)
+		} else {
+			rows := q
+			if m.hybrid == recurrence.Delta {
+				rows *= 2
+			}
+			matrix(at+"attn_q.weight", rows, tinyWidth)
+			matrix(at+"attn_k.weight", kv, tinyWidth)
+			matrix(at+"attn_v.weight", kv, tinyWidth)
+			matrix(at+"attn_output.weight", tinyWidth, q)
+		}
 		if m.experts > 0 {
 			m.mixture(t, r, b, at)
 		} else {
@@ -126,7 +145,7 @@ func (m tiny) make(t testing.TB) []byte {
 			vector(at+"post_attention_norm.weight", tinyWidth, 1, 0.2)
 			vector(at+"post_ffw_norm.weight", tinyWidth, 1, 0.2)
 		}
-		if m.norms {
+		if m.norms && !recurrent {
 			vector(at+"attn_q_norm.weight", headDim, 1, 0.2)
 			vector(at+"attn_k_norm.weight", headDim, 1, 0.2)
 		}
@@ -139,6 +158,69 @@ func (m tiny) make(t testing.TB) []byte {
 		t.Fatal(err)
 	}
 	return raw
+}
+
+// Sizes of recurrent layers.
+const (
+	tinyTaps, tinyStateHeads, tinyStateGroups, tinyStateDim, tinyValueDim = 4, 4, 2, 32, 32
+	tinyInner, tinyChannels                                               = tinyStateHeads * tinyValueDim, tinyInner + 2*tinyStateGroups*tinyStateDim
+)
+
+// hybridKeys sets what files say of recurrent layers.
+func (m tiny) hybridKeys(set func(key string, v any), layers int) {
+	heads := make([]int32, layers)
+	for i := range heads {
+		heads[i] = int32(i % 2 * tinyKVHeads)
+	}
+	if m.hybrid == recurrence.Delta {
+		set("full_attention_interval", uint32(2))
+	} else {
+		set("attention.head_count_kv", heads)
+	}
+	if m.hybrid == recurrence.Convolution {
+		set("shortconv.l_cache", uint32(tinyTaps))
+		return
+	}
+	set("ssm.conv_kernel", uint32(tinyTaps))
+	set("ssm.state_size", uint32(tinyStateDim))
+	set("ssm.group_count", uint32(tinyStateGroups))
+	set("ssm.time_step_rank", uint32(tinyStateHeads))
+	set("ssm.inner_size", uint32(tinyInner))
+}
+
+// recurrent adds the tensors of a recurrent layer.
+func (m tiny) recurrent(b *gguf.Builder, at string, matrix func(name string, rows, cols int), vector func(name string, n int, mean, spread float64)) {
+	r := rand.New(rand.NewPCG(m.seed, uint64(len(at))))
+	table := func(name string, mean, spread float64, dims ...uint64) {
+		v := make([]float32, dims[0]*dims[1])
+		for i := range v {
+			v[i] = float32(mean + spread*r.NormFloat64())
+		}
+		b.TensorF32(at+name, dims, v)
+	}
+	switch m.hybrid {
+	case recurrence.Convolution:
+		matrix(at+"shortconv.in_proj.weight", 3*tinyWidth, tinyWidth)
+		table("shortconv.conv.weight", 0, 0.5, tinyTaps, tinyWidth)
+		matrix(at+"shortconv.out_proj.weight", tinyWidth, tinyWidth)
+		return
+	case recurrence.Delta:
+		matrix(at+"attn_qkv.weight", tinyChannels, tinyWidth)
+		matrix(at+"attn_gate.weight", tinyInner, tinyWidth)
+		matrix(at+"ssm_beta.weight", tinyStateHeads, tinyWidth)
+		matrix(at+"ssm_alpha.weight", tinyStateHeads, tinyWidth)
+		vector(at+"ssm_a", tinyStateHeads, -1, 0.2)
+		vector(at+"ssm_norm.weight", tinyValueDim, 1, 0.2)
+	default:
+		matrix(at+"ssm_in.weight", tinyInner+tinyChannels+tinyStateHeads, tinyWidth)
+		table("ssm_a", -1, 0.2, 1, tinyStateHeads)
+		table("ssm_d", 1, 0.2, 1, tinyStateHeads)
+		table("ssm_norm.weight", 1, 0.2, tinyInner/tinyStateGroups, tinyStateGroups)
+		vector(at+"ssm_conv1d.bias", tinyChannels, 0, 0.2)
+	}
+	table("ssm_conv1d.weight", 0, 0.5, tinyTaps, tinyChannels)
+	vector(at+"ssm_dt.bias", tinyStateHeads, 0, 0.5)
+	matrix(at+"ssm_out.weight", tinyWidth, tinyInner)
 }
 
 // mixture adds the tensors of a layer's experts.
@@ -222,6 +304,9 @@ var families = []tiny{
 	{arch: "gemma3", typ: gguf.TypeQ8_0, seed: 9, layers: 7, tied: true, norms: true, post: true, edit: windowOf("gemma3", 21)}, // two of them without a window
 	{arch: "gemma4", typ: gguf.TypeQ8_0, seed: 12, layers: 3, tied: true, norms: true, post: true, edit: layersWithInputs},
 	{arch: "qwen3moe", typ: gguf.TypeQ8_0, seed: 12, norms: true, experts: 5},
+	{arch: "qwen35", typ: gguf.TypeQ8_0, seed: 14, layers: 4, norms: true, hybrid: recurrence.Delta},
+	{arch: "lfm2", typ: gguf.TypeF16, seed: 15, layers: 3, tied: true, norms: true, hybrid: recurrence.Convolution},
+	{arch: "granitehybrid", typ: gguf.TypeF32, seed: 16, layers: 3, tied: true, hybrid: recurrence.Scan},
 	{arch: "gpt-oss", typ: gguf.TypeQ8_0, seed: 13, bias: true, experts: 6, edit: windowOf("gpt-oss", 20)},
 }
 

@@ -118,7 +118,7 @@ func (e *Engine) KVIdentity() kvcache.Identity {
 // ReadBlocks copies blocks of a domain out of the cache, in the order of their hashes: up to the first that is not cached, and
 // as many as are copied between two steps at most.
 func (e *Engine) ReadBlocks(ctx context.Context, domain string, hashes []kvcache.Hash) ([]kvcache.TransferBlock, error) {
-	if !e.model.cacheShape.plain() {
+	if !e.model.transfers() {
 		return nil, e.blocksStay()
 	}
 	size := e.kv.PageBytes()
@@ -166,7 +166,7 @@ func (e *Engine) PrefillRate() float64 {
 
 // fetchRate is how many tokens a second have their blocks come from other replicas; 0: none do.
 func (e *Engine) fetchRate() float64 {
-	if e.opts.KVSource == nil || !e.model.cacheShape.plain() {
+	if e.opts.KVSource == nil || !e.model.transfers() {
 		return 0
 	}
 	return e.opts.KVSource.Rate() * float64(e.info.BlockTokens) / float64(e.kv.PageBytes())
@@ -197,7 +197,7 @@ func (e *Engine) newFetch(j *job) *fetch {
 	if e.opts.KVSource == nil || !kv.DoRemotePrefill || kv.RemoteURL == "" || len(j.chain) == 0 || j.req.Given != nil { // what measures keeps other bits
 		return nil
 	}
-	if !e.model.cacheShape.plain() {
+	if !e.model.transfers() {
 		e.transfers.skip(SkipWindow)
 		return nil
 	}

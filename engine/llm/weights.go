@@ -39,6 +39,7 @@ type weights struct {
 	questions  []float32 // [QuestionTypes][width], of a decision head
 	fine       bool      // products of hidden states lose nothing by rounding, see model.products
 	layerBytes int       // of the largest layer
+	states     int       // values of the recurrent layers' state of a sequence; 0 without such layers
 	branches   bool      // some branch is not added as it is
 	divisors   []float32 // of rotary frequencies, or nil
 
@@ -49,6 +50,7 @@ type weights struct {
 // layer is one layer: its plan and the tensors that it calls for.
 type layer struct {
 	attention attention
+	recurrent recurrent
 	feed      feedForward
 	input     layerInput
 	scale     []float32 // one value, or nil

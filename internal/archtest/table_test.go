@@ -112,6 +112,7 @@ var table = []folder{
 		"engine/kernel/vector", "internal/arena"}},
 	{path: "engine/kernel/attend", own: []string{"engine/kernel/isa", "engine/kernel/pool", "engine/kernel/vector",
 		"internal/arena", "kvcache"}},
+	{path: "engine/kernel/recurrence", own: []string{"engine/kernel/isa", "engine/kernel/pool", "engine/kernel/vector"}},
 	{path: "engine/kernel/vector", own: []string{"engine/kernel/isa"}},
 	{path: "engine/kernel/pool", own: []string{"internal/cpu"}},
 	{path: "engine/kernel/isa", third: []string{xsys}},

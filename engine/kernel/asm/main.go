@@ -39,6 +39,7 @@ var families = []family{
 	{"engine/kernel/vector", "vector", "reduce", reductions, nil},
 	{"engine/kernel/vector", "vector", "multiply", multiplications, nil},
 	{"engine/kernel/attend", "attend", "attention", attentions, nil},
+	{"engine/kernel/recurrence", "recurrence", "recurrence", recurrences, nil},
 	{"engine/kernel/pool", "pool", "pause", pauses, nil},
 	{"engine/gbdt", "gbdt", "trees", trees, nil},
 	{"engine/gbdt", "gbdt", "trees_avx2", treesAVX2, nil},

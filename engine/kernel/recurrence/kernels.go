@@ -1,0 +1,110 @@
+package recurrence
+
+import (
+	"weir/engine/kernel/isa"
+	"weir/engine/kernel/vector"
+)
+
+// Shapes of the kernels; asm/recurrence.go has the same numbers.
+const (
+	tileValues = 16 // values of a head whose states lie beside each other
+	sumsBeside = 4  // sums over keys that run side by side
+	mostTaps   = 16
+)
+
+// run is some rows of a tile: a value of each of its lanes, and what goes with the row. decay and gain have an element for each row,
+// v and out tileValues, k and q begin stride elements apart.
+type run struct {
+	state                     []float32 // [dim][tileValues]
+	k, q, v, out, decay, gain []float32
+	dim, stride               int
+}
+
+// rows is how many rows there are.
+func (r *run) rows() int { return len(r.decay) }
+
+// check panics where a kernel would read or write beyond what it is given.
+func (r *run) check() {
+	n := r.rows()
+	_ = r.gain[n-1]
+	_, _ = r.v[n*tileValues-1], r.out[n*tileValues-1]
+	_, _ = r.k[(n-1)*r.stride+r.dim-1], r.q[(n-1)*r.stride+r.dim-1]
+	_ = r.state[r.dim*tileValues-1]
+	if r.dim < sumsBeside || r.dim%sumsBeside != 0 {
+		panic("recurrence: keys of an odd size")
+	}
+}
+
+// deltaRulePortable: each row lets the state decay, and adds for its key the part by which its value differs from what the state has for that
+// key: S = d S; u = gain (v - S k); S = S + u k; out = S q.
+func deltaRulePortable(r *run) {
+	var u [tileValues]float32
+	for i, d := range r.decay {
+		k, q, v := r.k[i*r.stride:][:r.dim], r.q[i*r.stride:][:r.dim], r.v[i*tileValues:][:tileValues]
+		found := r.sum(k)
+		for l := range u {
+			u[l] = r.gain[i] * (v[l] - d*found[l])
+		}
+		r.add(i, k, q, &u, d)
+	}
+}
+
+// scanPortable: each row lets the state decay, and adds its value times its key: S = d S + gain v k; out = S q.
+func scanPortable(r *run) {
+	var u [tileValues]float32
+	for i, d := range r.decay {
+		k, q, v := r.k[i*r.stride:][:r.dim], r.q[i*r.stride:][:r.dim], r.v[i*tileValues:][:tileValues]
+		for l := range u {
+			u[l] = r.gain[i] * v[l]
+		}
+		r.add(i, k, q, &u, d)
+	}
+}
+
+// add: S = d S + u k; out = S q.
+func (r *run) add(i int, k, q []float32, u *[tileValues]float32, d float32) {
+	for j, a := range k {
+		s := (*[tileValues]float32)(r.state[j*tileValues:])
+		for l := range s {
+			s[l] = d*s[l] + u[l]*a
+		}
+	}
+	sum := r.sum(q)
+	copy(r.out[i*tileValues:], sum[:])
+}
+
+// sum is what the tile has for a key, in the order of the other levels.
+func (r *run) sum(k []float32) [tileValues]float32 {
+	var acc [sumsBeside][tileValues]float32
+	for j, a := range k {
+		s, to := (*[tileValues]float32)(r.state[j*tileValues:]), &acc[j%sumsBeside]
+		for l := range s {
+			to[l] += s[l] * a
+		}
+	}
+	for l := range acc[0] {
+		acc[0][l] = (acc[0][l] + acc[1][l]) + (acc[2][l] + acc[3][l])
+	}
+	return acc[0]
+}
+
+// convolvePortable: dst[i] = bias[i] + the sum of rows[t][i]*w[t*stride+i] over the taps. dst may be one of the rows.
+func convolvePortable(dst, bias []float32, rows [][]float32, w []float32, stride int) {
+	for i := range dst {
+		sum := bias[i]
+		for t, row := range rows {
+			sum += row[i] * w[t*stride+i]
+		}
+		dst[i] = sum
+	}
+}
+
+var ones = func() (x [pieceChannels]float32) {
+	for i := range x {
+		x[i] = 1
+	}
+	return x
+}()
+
+// silu replaces x by silu(x).
+func silu(level isa.Level, x []float32) { vector.SwiGLU(level, x, x, ones[:len(x)]) }

@@ -1,0 +1,186 @@
+package llm
+
+import (
+	"weir/engine/kernel/recurrence"
+	"weir/engine/kernel/weight"
+)
+
+// recurrencePlan is a layer that keeps a state instead of keys and values.
+type recurrencePlan struct {
+	shape  recurrence.Shape // its zero value is none
+	norms  branchNorms
+	bias   presence // of the convolution
+	offset int      // of its part of a sequence's state, in values
+}
+
+// recurrent is a layer's plan and tensors. What it computes of norm(x) is named after Qwen's tensors; Mamba's one matrix is all four.
+type recurrent struct {
+	recurrence.Layer
+	plan  recurrencePlan
+	norms norms
+
+	mixed linear      // what passes through the convolution; of LFM2 what is multiplied by gate before
+	gate  linear      // of what the layer gives; of LFM2 of what passes through the convolution
+	after linear      // of LFM2: the gate of what the convolution gives
+	time  linear      // of decays
+	gain  linear      // of the delta rule
+	norm  weight.Norm // of what heads give, [ValueDim]; of the scan each group's, [Groups][...]
+	out   linear
+
+	taps, groupNorms []float32 // as the file has them: [Channels][Taps], [Groups][...]
+}
+
+// recurrentParams is what a file says of recurrent layers.
+type recurrentParams struct {
+	recurrence.Shape
+	is      []bool // of layers
+	kvHeads []int  // of layers
+}
+
+// read reads the sizes of recurrent layers.
+func (r *recurrentParams) read(m *metadata, h *hparams) {
+	r.Kind = h.arch.recurrent
+	r.is = r.layers(m, h)
+	if r.Kind == recurrence.Convolution {
+		r.Taps, r.Channels = m.size("shortconv.l_cache", 0), h.width
+	} else {
+		r.Taps, r.KeyDim = m.size("ssm.conv_kernel", 0), m.size("ssm.state_size", 0)
+		r.Groups, r.Heads = m.size("ssm.group_count", 0), m.size("ssm.time_step_rank", 0)
+		inner := m.size("ssm.inner_size", 0)
+		if r.ValueDim = inner / r.Heads; inner%r.Heads != 0 {
+			m.fail("ssm.inner_size", "is %d, not a multiple of time_step_rank %d", inner, r.Heads)
+		}
+		r.Channels = inner + 2*r.Groups*r.KeyDim
+	}
+	if m.err == nil {
+		m.keep(r.Check())
+	}
+}
+
+// layers says which layers are recurrent: Qwen's files have an array or leave out every so-manieth layer, those of others
+// give a recurrent layer no key-value heads.
+func (r *recurrentParams) layers(m *metadata, h *hparams) []bool {
+	list, ok, err := m.f.Bools(m.prefix + ".attention.recurrent_layers")
+	m.keep(err)
+	switch {
+	case ok && len(list) < h.depth:
+		m.fail("attention.recurrent_layers", "is of %d layers, and the model has %d", len(list), h.depth)
+	case ok:
+		return list[:h.depth]
+	case r.Kind == recurrence.Delta:
+		return everyOtherThan(m.size("full_attention_interval", 4), h.depth)
+	}
+	is := make([]bool, h.depth)
+	for i, n := range r.kvHeads {
+		is[i] = n == 0
+	}
+	return is
+}
+
+// readHeads reads key-value heads of layers, of which recurrent ones have none; those of the others are as many in all layers.
+func (r *recurrentParams) readHeads(m *metadata, h *hparams) {
+	const key = "attention.head_count_kv"
+	list, ok, err := m.f.Ints(m.prefix + "." + key)
+	r.kvHeads = make([]int, h.depth)
+	if !ok || err != nil || len(list) == 0 { // a number, or none
+		h.kvHeads = m.size(key, h.heads)
+		for i := range r.kvHeads {
+			r.kvHeads[i] = h.kvHeads
+		}
+		return
+	}
+	if len(list) < h.depth {
+		m.fail(key, "is of %d layers, and the model has %d", len(list), h.depth)
+		list = make([]int64, h.depth)
+	}
+	for i := range r.kvHeads {
+		if list[i] == 0 {
+			continue
+		}
+		n := m.bounded(key, uint64(max(list[i], 0)))
+		if h.kvHeads != 0 && n != h.kvHeads {
+			m.fail(key, "differs between layers (%d and %d), which is not supported", h.kvHeads, n)
+		}
+		h.kvHeads, r.kvHeads[i] = n, n
+	}
+	if h.kvHeads == 0 {
+		m.fail(key, "is 0 in all layers: models without any attention are not supported")
+		h.kvHeads = 1
+	}
+}
+
+// withStates makes the recurrent layers of a plan what they are; the others stay.
+func (p *plan) withStates(h *hparams, bias presence) {
+	for i := range p.layers {
+		if !h.recurrent.is[i] {
+			continue
+		}
+		y := &p.layers[i]
+		y.recurrence = recurrencePlan{shape: h.recurrent.Shape, norms: y.attention.norms, bias: bias, offset: p.stateValues}
+		y.attention = attentionPlan{}
+		p.stateValues += h.recurrent.StateValues()
+	}
+}
+
+// want wants the layer's tensors.
+func (r *recurrent) want(l *loader, at string, h *hparams) {
+	r.Shape = r.plan.shape
+	s := &r.Shape
+	l.norms(&r.norms, r.plan.norms, at+"attn_norm", at+"post_attention_norm", at+"attn_output_norm", h)
+	prefix := at + "ssm_"
+	switch s.Kind {
+	case recurrence.Convolution:
+		prefix = at + "shortconv."
+		if !l.fused(at+"shortconv.in_proj", absent, h.width, fusedPart{&r.gate, s.Channels}, fusedPart{&r.after, s.Channels}, fusedPart{&r.mixed, s.Channels}) {
+			l.find(at+"shortconv.in_proj.weight", required, h.width, 3*s.Channels)
+		}
+		l.table(&r.taps, at+"shortconv.conv.weight", s.Channels, s.Taps)
+		l.linear(&r.out, at+"shortconv.out_proj", absent, h.width, s.Width())
+		return
+	case recurrence.Delta:
+		l.linear(&r.mixed, at+"attn_qkv", absent, s.Channels, h.width)
+		l.linear(&r.gate, at+"attn_gate", absent, s.Width(), h.width)
+		l.linear(&r.gain, prefix+"beta", absent, s.Heads, h.width)
+		l.linear(&r.time, prefix+"alpha", absent, s.Heads, h.width)
+		l.vector(&r.Rate, prefix+"a", required, s.Heads)
+		l.norm(&r.norm, prefix+"norm", rmsNorm, s.ValueDim, h.eps)
+		r.Eps = h.eps
+	default:
+		if !l.fused(prefix+"in", absent, h.width, fusedPart{&r.gate, s.Width()}, fusedPart{&r.mixed, s.Channels}, fusedPart{&r.time, s.Heads}) {
+			l.find(prefix+"in.weight", required, h.width, s.Width()+s.Channels+s.Heads)
+		}
+		l.table(&r.Rate, prefix+"a", s.Heads, 1)
+		l.table(&r.Skip, prefix+"d", s.Heads, 1)
+		l.table(&r.groupNorms, prefix+"norm.weight", s.Groups, s.Width()/s.Groups)
+		r.norm.Eps = h.eps
+	}
+	l.table(&r.taps, prefix+"conv1d.weight", s.Channels, s.Taps)
+	l.vector(&r.Bias, prefix+"conv1d.bias", r.plan.bias, s.Channels)
+	l.vector(&r.Shift, prefix+"dt.bias", required, s.Heads)
+	l.linear(&r.out, prefix+"out", absent, h.width, s.Width())
+}
+
+// exists reports whether the layer is recurrent.
+func (r *recurrent) exists() bool { return r.Kind != recurrence.None }
+
+// settle lays the convolution's weights out as it reads them.
+func (r *recurrent) settle() {
+	if !r.exists() {
+		return
+	}
+	s := &r.Shape
+	r.Weights = make([]float32, s.Taps*s.Channels)
+	for c := range s.Channels {
+		for t := range s.Taps {
+			r.Weights[t*s.Channels+c] = r.taps[c*s.Taps+t]
+		}
+	}
+	if r.Bias == nil {
+		r.Bias = make([]float32, s.Channels)
+	}
+}
+
+// operations is about how many a row takes in the layer, of a model of a width.
+func (r *recurrent) operations(width int) int {
+	return 2*width*(r.Channels+2*r.Width()) + 6*r.Heads*r.KeyDim*r.ValueDim
+}

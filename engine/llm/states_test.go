@@ -1,0 +1,142 @@
+package llm
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"weir/engine/gguf"
+	"weir/engine/kernel/recurrence"
+	"weir/internal/inference"
+	"weir/scheduler"
+)
+
+// hybrids are the families with recurrent layers.
+func hybrids() (list []tiny) {
+	for _, f := range families {
+		if f.hybrid != recurrence.None {
+			list = append(list, f)
+		}
+	}
+	return list
+}
+
+// nextTurn asks one more question of a conversation and returns how much of the prompt was cached.
+func nextTurn(t *testing.T, e *Engine, text *[]int32, question []int32, tokens int) (cached int) {
+	t.Helper()
+	*text = append(*text, question...)
+	s, err := e.Submit(greedy(slices.Clone(*text), tokens))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := read(t, s)
+	if a.err != nil {
+		t.Fatal(a.err)
+	}
+	*text = append(*text, a.tokens[0]...)
+	return s.Progress().CachedTokens
+}
+
+// Chats of several turns behind shared system prompts find what was computed before, but for blocks that are not whole, and answer as without
+// a cache. vLLM found 0 of 64 once texts of their own began elsewhere (its issue 45238), llama.cpp read whole prompts again (20225, 21831).
+func TestConversationsOfHybridsFindTheirStates(t *testing.T) {
+	const prompts, chats, turns, answer, block = 3, 8, 4, 9, 16
+	for _, f := range hybrids() {
+		t.Run(f.arch, func(t *testing.T) {
+			e := start(t, f, Options{KVBlocks: 300, Scheduler: scheduler.Config{MaxSeqs: 8}})
+			alone := start(t, f, Options{KVBlocks: 100, Scheduler: scheduler.Config{MaxSeqs: 1}})
+			texts := make([][]int32, chats)
+			found, could := 0, 0
+			for n := range turns {
+				for i := range chats {
+					if n == 0 {
+						texts[i] = slices.Clone(prompt(uint64(i%prompts), 50))
+					}
+					before := len(texts[i])
+					question := prompt(uint64(1000+100*n+i), 5+i)
+					cached := nextTurn(t, e, &texts[i], question, answer)
+					switch {
+					case n > 0:
+						could += (before - 1) / block * block // the last token of an answer was never computed
+						found += cached
+					case i >= 2*prompts: // two have shown where their common prompt ends
+						could += 50 / block * block
+						found += cached
+					}
+				}
+			}
+			t.Logf("%d of %d tokens found", found, could)
+			if found*100 < 95*could {
+				t.Errorf("%d of %d tokens that were computed before were found", found, could)
+			}
+			for i := range texts {
+				r := greedy(texts[i][:len(texts[i])-answer], answer)
+				r.CacheDomain = fmt.Sprint(i)
+				if got := ask(t, alone, r).tokens[0]; !slices.Equal(got, texts[i][len(texts[i])-answer:]) {
+					t.Errorf("chat %d: without a cache the answer is %v, not %v", i, got, texts[i][len(texts[i])-answer:])
+				}
+			}
+		})
+	}
+}
+
+// Where few blocks and few slots displace sequences amid their answers, these are the same.
+func TestHybridsAnswerTheSameWherePreempted(t *testing.T) {
+	for _, f := range hybrids() {
+		t.Run(f.arch, func(t *testing.T) {
+			var want [][]int32
+			wide := start(t, f, Options{KVBlocks: 300, Scheduler: scheduler.Config{MaxSeqs: 8}})
+			narrow := start(t, f, Options{KVBlocks: 14, Scheduler: scheduler.Config{MaxSeqs: 8, OutputEstimate: 1, WatermarkBlocks: -1}})
+			for i := range 6 {
+				want = append(want, ask(t, wide, greedy(prompt(uint64(i), 20+i), 40)).tokens[0])
+			}
+			var streams []*inference.Stream
+			for i := range 6 {
+				s, err := narrow.Submit(greedy(prompt(uint64(i), 20+i), 40))
+				if err != nil {
+					t.Fatal(err)
+				}
+				streams = append(streams, s)
+			}
+			for i, s := range streams {
+				if got := read(t, s); got.err != nil || !slices.Equal(got.tokens[0], want[i]) {
+					t.Errorf("request %d: %v (%v), not %v", i, got.tokens[0], got.err, want[i])
+				}
+			}
+			if st := narrow.Stats(); st.Scheduler.Preemptions == 0 {
+				t.Errorf("nothing was preempted: %+v", st.Scheduler)
+			}
+		})
+	}
+}
+
+// Files whose sizes contradict each other are refused by name.
+func TestUnusableHybridsAreRefused(t *testing.T) {
+	for _, c := range []struct {
+		arch, key string
+		value     any
+		says      string
+	}{
+		{"qwen35", "ssm.state_size", uint32(30), "keys of 30 values"},
+		{"qwen35", "ssm.group_count", uint32(3), "no multiple of 3 groups"},
+		{"qwen35", "ssm.inner_size", uint32(130), "not a multiple of time_step_rank"},
+		{"qwen35", "ssm.conv_kernel", uint32(40), "convolution over 40 rows"},
+		{"qwen35", "full_attention_interval", uint32(3), "missing"},
+		{"qwen35", "attention.recurrent_layers", []bool{true}, "is of 1 layers"},
+		{"lfm2", "shortconv.l_cache", uint32(5), "shape"},
+		{"lfm2", "attention.head_count_kv", []int32{0, 0, 0}, "0 in all layers"},
+		{"lfm2", "attention.head_count_kv", []int32{0, 2}, "is of 2 layers"},
+		{"granitehybrid", "attention.head_count_kv", []int32{2, 1, 0}, "differs between layers"},
+		{"granitehybrid", "ssm.time_step_rank", uint32(8), "shape"},
+	} {
+		t.Run(fmt.Sprint(c.arch, " ", c.key, " ", c.value), func(t *testing.T) {
+			f := hybrids()[slices.IndexFunc(hybrids(), func(f tiny) bool { return f.arch == c.arch })]
+			f.edit = func(b *gguf.Builder) { b.Set(c.arch+"."+c.key, c.value) }
+			_, err := Describe(f.file(t), Options{})
+			if err == nil || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%v, want %q", err, c.says)
+			}
+		})
+	}
+}
