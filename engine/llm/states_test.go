@@ -38,7 +38,7 @@ func nextTurn(t *testing.T, e *Engine, text *[]int32, question []int32, tokens i
 	return s.Progress().CachedTokens
 }
 
-// Chats of several turns behind shared system prompts find what was computed before, but for blocks that are not whole, and answer as without
+// Chats of several turns behind shared system prompts find what was computed before, except for blocks that are not whole, and answer as without
 // a cache. vLLM found 0 of 64 once texts of their own began elsewhere (its issue 45238), llama.cpp read whole prompts again (20225, 21831).
 func TestConversationsOfHybridsFindTheirStates(t *testing.T) {
 	const prompts, chats, turns, answer, block = 3, 8, 4, 9, 16
