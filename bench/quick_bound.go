@@ -188,7 +188,7 @@ func (q *Quick) memory(s, _ *QuickStep) (Bound, bool) {
 func (q *Quick) sequences(s, one *QuickStep) (Bound, bool) {
 	b := Bound{Kind: BoundSequences}
 	switch {
-	case s.TTFT <= q.TTFT.Seconds() || s.Answers >= s.Users:
+	case s.Users == 1 || s.TTFT <= q.TTFT.Seconds() || s.Answers >= s.Users:
 		return b, false
 	case s.Seen != nil && s.Seen.Waiting >= max(0.5, float64(s.Users)/8) && s.Seen.Running < float64(s.Users)-0.5:
 		b.Text = fmt.Sprintf("with %s %.0f run and %.1f wait, as the server's metrics say", usersText(s.Users), s.Seen.Running, s.Seen.Waiting)
