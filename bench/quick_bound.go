@@ -135,8 +135,8 @@ func (q *Quick) bound(r *QuickReport, bad int) Bound {
 	if i := slices.IndexFunc(r.Steps, func(s QuickStep) bool { return s.Users == bad }); bad > 0 && i >= 0 {
 		s, one := &r.Steps[i], &r.Steps[0]
 		for _, reason := range []func(s, one *QuickStep) (Bound, bool){q.refusals, q.network, q.memory, q.sequences, q.prompts, q.decoding} {
-			found := false
-			if b, found = reason(s, one); found {
+			if why, found := reason(s, one); found {
+				b = why
 				break
 			}
 		}

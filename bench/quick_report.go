@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"strconv"
 	"strings"
 
 	"weir/internal/unit"
@@ -130,7 +131,7 @@ func (r *QuickReport) panel(d *drawing, left float64, title string, goal float64
 	var points []float64
 	for i := range r.Steps {
 		s := &r.Steps[i]
-		d.text(x.at(float64(s.Users)), bottom+16, middle, "faint", fmt.Sprint(s.Users))
+		d.text(x.at(float64(s.Users)), bottom+16, middle, "faint", strconv.Itoa(s.Users))
 		if v := value(s); v > 0 {
 			points = append(points, x.at(float64(s.Users)), y.at(v))
 		}

@@ -201,13 +201,12 @@ func TestReadOrder(t *testing.T) {
 		strings.Repeat(" ", 20000): "request_too_large",
 	} {
 		_, fault := signin.ReadOrder([]byte(body))
-		if got := ""; fault != nil {
+		got := ""
+		if fault != nil {
 			got = fault.Code
-			if got != want {
-				t.Errorf("%.80s: %s, want %q", body, got, want)
-			}
-		} else if want != "" {
-			t.Errorf("%.80s is taken", body)
+		}
+		if got != want {
+			t.Errorf("%.80s: %q, want %q", body, got, want)
 		}
 	}
 }

@@ -102,7 +102,7 @@ func (o *outline) checkEncoder() error {
 	switch {
 	case !o.embeds():
 		return fmt.Errorf("%w: it is a language model (%s without pooling_type), which generates text and embeds none", ErrModel, o.arch.name)
-	case o.plan.head.pooling == inference.PoolingNone && o.hparams.decision.blocks == 0:
+	case o.plan.head.pooling == inference.PoolingNone && o.decision.blocks == 0:
 		return fmt.Errorf("%w: %s.pooling_type is 0 or missing, so that nothing says what a text's vector is; "+
 			"convert the file again with 1 (mean), 2 (cls), 3 (last) or 4 (rank)", ErrModel, o.arch.name)
 	}

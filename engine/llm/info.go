@@ -170,7 +170,7 @@ func (o *outline) describeEncoder(i *Info) {
 	i.Embeds, i.TokenTypes = true, max(o.plan.embedding.types, 1)
 	i.Windows, i.kv = nil, cacheShape{}
 	i.KVType, i.KVLayout, i.KVBlocks, i.BlockTokens, i.KVTokens, i.KVBytesPerToken, i.KVBytesBehind, i.KVBytes = "", "", 0, 0, 0, 0, 0, 0
-	if i.Decides = o.hparams.decision.blocks > 0; i.Decides {
+	if i.Decides = o.decision.blocks > 0; i.Decides {
 		i.TokenTypes = QuestionTypes
 		return
 	}

@@ -33,7 +33,7 @@ func (s *recurring) reserve(m *model, rows int) {
 // recur takes a block's rows through the layer, and leaves what closes the branch with b.given.
 func (y *recurrent) recur(m *model, c *kernel.CPU, b *batch, r block) {
 	x, before := r.of(b.x, m.width), y.norms.before
-	rows := &b.recurring.rows
+	rows := &b.rows
 	*rows = recurrence.Rows{X: b.mixed, Time: b.time, Gain: b.gain, Out: b.out}
 	given := b.given(y, r)
 	switch y.Kind {

@@ -123,64 +123,63 @@ func (p *plan) withStates(h *hparams, bias presence) {
 }
 
 // want wants the layer's tensors.
-func (r *recurrent) want(l *loader, at string, h *hparams) {
-	r.Shape = r.plan.shape
-	s := &r.Shape
-	l.norms(&r.norms, r.plan.norms, at+"attn_norm", at+"post_attention_norm", at+"attn_output_norm", h)
+func (y *recurrent) want(l *loader, at string, h *hparams) {
+	y.Shape = y.plan.shape
+	s := &y.Shape
+	l.norms(&y.norms, y.plan.norms, at+"attn_norm", at+"post_attention_norm", at+"attn_output_norm", h)
 	prefix := at + "ssm_"
 	switch s.Kind {
 	case recurrence.Convolution:
-		prefix = at + "shortconv."
-		if !l.fused(at+"shortconv.in_proj", absent, h.width, fusedPart{&r.gate, s.Channels}, fusedPart{&r.after, s.Channels}, fusedPart{&r.mixed, s.Channels}) {
+		if !l.fused(at+"shortconv.in_proj", absent, h.width, fusedPart{&y.gate, s.Channels}, fusedPart{&y.after, s.Channels}, fusedPart{&y.mixed, s.Channels}) {
 			l.find(at+"shortconv.in_proj.weight", required, h.width, 3*s.Channels)
 		}
-		l.table(&r.taps, at+"shortconv.conv.weight", s.Channels, s.Taps)
-		l.linear(&r.out, at+"shortconv.out_proj", absent, h.width, s.Width())
+		l.table(&y.taps, at+"shortconv.conv.weight", s.Channels, s.Taps)
+		l.linear(&y.out, at+"shortconv.out_proj", absent, h.width, s.Width())
 		return
 	case recurrence.Delta:
-		l.linear(&r.mixed, at+"attn_qkv", absent, s.Channels, h.width)
-		l.linear(&r.gate, at+"attn_gate", absent, s.Width(), h.width)
-		l.linear(&r.gain, prefix+"beta", absent, s.Heads, h.width)
-		l.linear(&r.time, prefix+"alpha", absent, s.Heads, h.width)
-		l.vector(&r.Rate, prefix+"a", required, s.Heads)
-		l.norm(&r.norm, prefix+"norm", rmsNorm, s.ValueDim, h.eps)
-		r.Eps = h.eps
+		l.linear(&y.mixed, at+"attn_qkv", absent, s.Channels, h.width)
+		l.linear(&y.gate, at+"attn_gate", absent, s.Width(), h.width)
+		l.linear(&y.gain, prefix+"beta", absent, s.Heads, h.width)
+		l.linear(&y.time, prefix+"alpha", absent, s.Heads, h.width)
+		l.vector(&y.Rate, prefix+"a", required, s.Heads)
+		l.norm(&y.norm, prefix+"norm", rmsNorm, s.ValueDim, h.eps)
+		y.Eps = h.eps
 	default:
-		if !l.fused(prefix+"in", absent, h.width, fusedPart{&r.gate, s.Width()}, fusedPart{&r.mixed, s.Channels}, fusedPart{&r.time, s.Heads}) {
+		if !l.fused(prefix+"in", absent, h.width, fusedPart{&y.gate, s.Width()}, fusedPart{&y.mixed, s.Channels}, fusedPart{&y.time, s.Heads}) {
 			l.find(prefix+"in.weight", required, h.width, s.Width()+s.Channels+s.Heads)
 		}
-		l.table(&r.Rate, prefix+"a", s.Heads, 1)
-		l.table(&r.Skip, prefix+"d", s.Heads, 1)
-		l.table(&r.groupNorms, prefix+"norm.weight", s.Groups, s.Width()/s.Groups)
-		r.norm.Eps = h.eps
+		l.table(&y.Rate, prefix+"a", s.Heads, 1)
+		l.table(&y.Skip, prefix+"d", s.Heads, 1)
+		l.table(&y.groupNorms, prefix+"norm.weight", s.Groups, s.Width()/s.Groups)
+		y.norm.Eps = h.eps
 	}
-	l.table(&r.taps, prefix+"conv1d.weight", s.Channels, s.Taps)
-	l.vector(&r.Bias, prefix+"conv1d.bias", r.plan.bias, s.Channels)
-	l.vector(&r.Shift, prefix+"dt.bias", required, s.Heads)
-	l.linear(&r.out, prefix+"out", absent, h.width, s.Width())
+	l.table(&y.taps, prefix+"conv1d.weight", s.Channels, s.Taps)
+	l.vector(&y.Bias, prefix+"conv1d.bias", y.plan.bias, s.Channels)
+	l.vector(&y.Shift, prefix+"dt.bias", required, s.Heads)
+	l.linear(&y.out, prefix+"out", absent, h.width, s.Width())
 }
 
 // exists reports whether the layer is recurrent.
-func (r *recurrent) exists() bool { return r.Kind != recurrence.None }
+func (y *recurrent) exists() bool { return y.Kind != recurrence.None }
 
 // settle lays the convolution's weights out as it reads them.
-func (r *recurrent) settle() {
-	if !r.exists() {
+func (y *recurrent) settle() {
+	if !y.exists() {
 		return
 	}
-	s := &r.Shape
-	r.Weights = make([]float32, s.Taps*s.Channels)
+	s := &y.Shape
+	y.Weights = make([]float32, s.Taps*s.Channels)
 	for c := range s.Channels {
 		for t := range s.Taps {
-			r.Weights[t*s.Channels+c] = r.taps[c*s.Taps+t]
+			y.Weights[t*s.Channels+c] = y.taps[c*s.Taps+t]
 		}
 	}
-	if r.Bias == nil {
-		r.Bias = make([]float32, s.Channels)
+	if y.Bias == nil {
+		y.Bias = make([]float32, s.Channels)
 	}
 }
 
 // operations is about how many a row takes in the layer, of a model of a width.
-func (r *recurrent) operations(width int) int {
-	return 2*width*(r.Channels+2*r.Width()) + 6*r.Heads*r.KeyDim*r.ValueDim
+func (y *recurrent) operations(width int) int {
+	return 2*width*(y.Channels+2*y.Width()) + 6*y.Heads*y.KeyDim*y.ValueDim
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strconv"
+	"strings"
 
 	"weir/api"
 	"weir/api/openai/job"
@@ -88,7 +89,8 @@ func (p *Mixed) object(path string, raw json.RawMessage) (json.RawMessage, *api.
 }
 
 // parts puts the texts of a content together.
-func (p *Mixed) parts(path string, raw json.RawMessage, fault **api.Error) (text string) {
+func (p *Mixed) parts(path string, raw json.RawMessage, fault **api.Error) string {
+	var text strings.Builder
 	list, err := jsonbody.Array(path, raw, jsonbody.MaxFields)
 	jsonbody.Keep(fault, err)
 	for i, item := range list {
@@ -100,10 +102,10 @@ func (p *Mixed) parts(path string, raw json.RawMessage, fault **api.Error) (text
 		if kind, _ := part.Text("type", fault); kind != "text" {
 			jsonbody.Keep(fault, jsonbody.Unsupported(jsonbody.Join(at, "type"), "send text: models here read nothing else"))
 		}
-		text += part.Need("text", fault)
+		text.WriteString(part.Need("text", fault))
 		part.Finish(fault)
 	}
-	return text
+	return text.String()
 }
 
 // sequence gives token ids and texts in a row as ids. Ids alone stay as they are.

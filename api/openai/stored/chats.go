@@ -34,7 +34,7 @@ type Chat struct {
 func (c *Call) WantsChat(o *jsonbody.Object) (*Chat, *api.Error) {
 	own, fault := o.Unread(), (*api.Error)(nil)
 	if wanted := own.Flag("store", false, &fault); fault != nil || !wanted || !c.keepsResponses() {
-		return nil, nil //nolint:nilnil // a wrong type is told by the reader of the request
+		return nil, nil //nolint:nilnil,nilerr // a wrong type is told by the reader of the request
 	}
 	metadata := readMetadata(own, &fault)
 	raw, _ := own.Take("messages")

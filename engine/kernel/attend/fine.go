@@ -21,6 +21,7 @@ func (t Tables) Finely() Tables {
 			s.Type, s.BlockTokens = KVF16, s.BlockTokens/2
 		case KVQ4:
 			s.Type, s.BlockTokens = KVF16, s.BlockTokens/4
+		default: // they do not round more than that
 		}
 	}
 	return fine
