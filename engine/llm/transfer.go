@@ -149,7 +149,7 @@ func (e *Engine) ReadBlocks(ctx context.Context, domain string, hashes []kvcache
 
 // blocksStay is why no block goes to another replica.
 func (e *Engine) blocksStay() error {
-	return fmt.Errorf("%w: layers of this model (%s) see windows or have heads of several sizes, and its KV blocks do not go to other replicas; "+
+	return fmt.Errorf("%w: layers of this model (%s) see windows, have heads of several sizes or keep states, and its KV blocks do not go to other replicas; "+
 		"compute the prompt where the answer is computed", inference.ErrInvalid, e.info.Architecture)
 }
 

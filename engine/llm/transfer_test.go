@@ -99,7 +99,7 @@ func TestFetchedBlocksHaveTheBitsOfComputedOnes(t *testing.T) {
 				o.KVSource = far
 				near := start(t, m, o)
 				got := ask(t, near, fetched(greedy(p, 20)))
-				if !near.model.cacheShape.plain() {
+				if !near.model.transfers() {
 					checkBlocksStay(t, far.Engine, near, got, want)
 					return
 				}

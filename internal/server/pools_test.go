@@ -136,8 +136,9 @@ func grepped(text, word string) string {
 func TestPoolsOfWeirs(t *testing.T) {
 	path, serves := pooledModel(t)
 	t.Setenv("WEIR_KEY_PEPPER", strings.Repeat("pepper of a test", 3))
-	kept := func(c *configs.Config) {
-		c.Store.URL, c.Store.KeyPepper = "sqlite:"+filepath.Join(t.TempDir(), "weir.db"), strings.Repeat("pepper of a test", 3)
+	kept := func(c *configs.Config) { // a store with a pepper of its own, so that what the router counted is counted there, too
+		folder := t.TempDir()
+		c.Store.URL, c.Store.KeyPepper = "sqlite:"+filepath.Join(folder, "weir.db"), strings.Repeat("pepper of "+folder, 3)
 	}
 	both := func(c *configs.Config) {
 		serves(c)
