@@ -35,9 +35,10 @@ const (
 
 // Config is what a Service is made of.
 type Config struct {
-	Issuers func() []tenant.Issuer   // those in force; of which the ones with a ClientID are offered
-	Check   func(token string) error // whether a token stands for a caller of this server
-	Now     func() time.Time         // nil: the clock
+	Issuers func() []tenant.Issuer         // those in force; of which the ones with a ClientID are offered
+	Check   func(token string) error       // whether a token stands for a caller of this server
+	Now     func() time.Time               // nil: the clock
+	Failed  func(issuer string, err error) // hears why an issuer or its secret cannot be asked, which callers are not told; nil: nothing does
 }
 
 // Service is safe for concurrent use.
@@ -156,16 +157,16 @@ func (s *Service) Exchange(ctx context.Context, o Order) (Token, *api.Error) {
 	i := &all[at]
 	ctx, leave, err := s.enter(ctx)
 	if err != nil {
-		return Token{}, unavailable(err)
+		return Token{}, s.unavailable(i, err)
 	}
 	defer leave()
 	p, err := s.lookUp(ctx, i)
 	if err != nil {
-		return Token{}, unavailable(err)
+		return Token{}, unavailable() // and told of when it was asked
 	}
 	secret, err := secretOf(i)
 	if err != nil {
-		return Token{}, unavailable(err)
+		return Token{}, s.unavailable(i, err)
 	}
 	c := oauth2.Config{ClientID: i.ClientID, ClientSecret: secret, Endpoint: p.Endpoint(), RedirectURL: o.Redirect, Scopes: scopes(i)}
 	got, err := c.Exchange(ctx, o.Code, oauth2.VerifierOption(o.Verifier))
@@ -173,7 +174,7 @@ func (s *Service) Exchange(ctx context.Context, o Order) (Token, *api.Error) {
 		return Token{}, api.Refuse("invalid_api_key", fmt.Sprintf("the sign-in service refused the code (%.80s); sign in once more", refused.ErrorCode))
 	}
 	if err != nil {
-		return Token{}, unavailable(err)
+		return Token{}, s.unavailable(i, err)
 	}
 	return s.chosen(ctx, i, p, got, o.Nonce)
 }
@@ -182,7 +183,7 @@ func (s *Service) Exchange(ctx context.Context, o Order) (Token, *api.Error) {
 func (s *Service) chosen(ctx context.Context, i *tenant.Issuer, p *oidc.Provider, got *oauth2.Token, nonce string) (Token, *api.Error) {
 	id, _ := got.Extra("id_token").(string)
 	if id == "" {
-		return Token{}, unavailable(errors.New("the sign-in service gave no id token"))
+		return Token{}, s.unavailable(i, errors.New("the sign-in service gave no id token"))
 	}
 	said, err := p.VerifierContext(ctx, &oidc.Config{ClientID: i.ClientID, SupportedSigningAlgs: i.Algorithms, Now: s.config.Now}).Verify(ctx, id)
 	if err != nil || said.Nonce != nonce {
@@ -209,8 +210,23 @@ func secretOf(i *tenant.Issuer) (string, error) {
 	return strings.TrimSpace(string(text)), nil
 }
 
-func unavailable(err error) *api.Error {
-	return api.Refuse("identity_unavailable", "sign in: "+err.Error())
+// unavailable refuses without a word of the server's own files and addresses.
+func (s *Service) unavailable(i *tenant.Issuer, err error) *api.Error {
+	if errors.Is(err, errBusy) {
+		return api.Refuse("identity_unavailable", "sign in: "+err.Error())
+	}
+	s.failed(i, err)
+	return unavailable()
+}
+
+func unavailable() *api.Error {
+	return api.Refuse("identity_unavailable", "sign in: the sign-in service cannot be asked now; the server's log says why")
+}
+
+func (s *Service) failed(i *tenant.Issuer, err error) {
+	if s.config.Failed != nil {
+		s.config.Failed(i.Name, err)
+	}
 }
 
 var errBusy = errors.New("others are signing in; try again")
@@ -253,6 +269,9 @@ func (s *Service) lookUp(ctx context.Context, i *tenant.Issuer) (*oidc.Provider,
 		return d.provider, d.err
 	}
 	p, err := oidc.NewProvider(ctx, i.URL)
+	if err != nil {
+		s.failed(i, err)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.found) > 64 {

@@ -56,7 +56,8 @@ func TestRequestsTellTheirLife(t *testing.T) {
 	})
 	close(goOn)
 	early := <-asked
-	if n := len(early.Moments); n != 1 || early.Moments[0].Phase != inference.PhaseWaiting || early.Moments[0].Cause != inference.CauseSlots {
+	// What it did since the question was answered may be there, too.
+	if len(early.Moments) == 0 || early.Moments[0].Phase != inference.PhaseWaiting || early.Moments[0].Cause != inference.CauseSlots {
 		t.Errorf("while it waited it had %+v", early.Moments)
 	}
 	read(t, running)

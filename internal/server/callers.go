@@ -60,7 +60,9 @@ type storedTenants interface {
 func newCallers(config configs.Config, keys tenant.Keys, records storedTenants, log *zap.Logger) (*callers, error) {
 	c := &callers{keys: keys, records: records, log: log, leave: func() {}}
 	c.begin, c.end = background()
-	c.signIn = signin.New(signin.Config{Issuers: c.inForce, Check: c.check})
+	c.signIn = signin.New(signin.Config{Issuers: c.inForce, Check: c.check, Failed: func(issuer string, err error) {
+		log.Warn("a sign-in service cannot be asked", zap.String("issuer", issuer), zap.Error(err))
+	}})
 	return c, c.open(config)
 }
 
