@@ -26,7 +26,7 @@ type batch struct {
 	store   *states     // of recurrent layers
 	carried []stateSpan // of the spans, in models with such layers
 	rounds  int         // of the spans of a sequence; 0: one
-	turn    func()      // returns when the rows before a block's have passed the recurrent layer; nil: they have
+	turn    turnInLine  // when the rows before a block's have passed a recurrent layer; the zero value: they have
 
 	kept   *batch  // the rows of output, in the last layer
 	blocks []block // see blockwise

@@ -187,7 +187,7 @@ func (j *pipeline) reach(i, stages int) bool {
 // pass takes a block through a stage.
 func (j *pipeline) pass(worker, stage, i int) {
 	m, c, b, r := j.m, j.c.Worker(worker), &j.b.views[worker], j.b.blocks[i]
-	b.turn = func() { j.reach(i-1, stage+1) }
+	b.turn = turnInLine{j, i - 1, stage + 1}
 	if stage > 0 {
 		m.endLayer(c, j.kv, &m.layers[stage-1], b, r)
 	}

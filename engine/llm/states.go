@@ -95,9 +95,15 @@ func (b *batch) lastSpan() *attend.Span {
 
 // awaitTurn returns when the rows before a block's have passed the layer.
 func (b *batch) awaitTurn() {
-	if b.turn != nil {
-		b.turn()
+	if b.turn.line != nil {
+		b.turn.line.reach(b.turn.block, b.turn.stages)
 	}
+}
+
+// turnInLine is the stages of a block that the next one's state waits for.
+type turnInLine struct {
+	line          *pipeline
+	block, stages int
 }
 
 // statesOf are those of a block in a layer, of a round; a span's first row counts from the block's.

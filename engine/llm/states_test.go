@@ -7,6 +7,9 @@ import (
 	"testing"
 
 	"weir/engine/gguf"
+	"weir/engine/kernel"
+	"weir/engine/kernel/attend"
+	"weir/engine/kernel/isa"
 	"weir/engine/kernel/recurrence"
 	"weir/internal/inference"
 	"weir/scheduler"
@@ -138,5 +141,26 @@ func TestUnusableHybridsAreRefused(t *testing.T) {
 				t.Errorf("%v, want %q", err, c.says)
 			}
 		})
+	}
+}
+
+// Rows that pass the layers in blocks, on several workers, have the bits of those that pass them together.
+func TestBlocksOfHybridsHandStatesOn(t *testing.T) {
+	tokens := prompt(3, 150)
+	for _, f := range hybrids() {
+		m := load(t, f.file(t))
+		want := allLogits(t, m, isa.Best(), tokens, attend.KVF32, 16, len(tokens), 1)
+		for threads := 2; threads <= 4; threads++ {
+			c := kernel.NewCPU(threads, isa.Best())
+			if apart := m.apart(c, len(tokens)); !apart {
+				t.Errorf("%s: %d rows are not cut into blocks for %d workers", f.arch, len(tokens), threads)
+			}
+			c.Close()
+			for _, chunk := range []int{len(tokens), 131} {
+				if !slices.Equal(allLogits(t, m, isa.Best(), tokens, attend.KVF32, 16, chunk, threads), want) {
+					t.Errorf("%s, %d workers, chunks of %d: other bits than on one", f.arch, threads, chunk)
+				}
+			}
+		}
 	}
 }
