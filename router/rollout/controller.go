@@ -273,6 +273,13 @@ func (c *Controller) Alarm(model, version, rule, why string, now time.Time) []Tr
 	return list
 }
 
+// Begun gives the transitions with which a model's rollout began, unless Tick or another call gave them already: after Add, the rollout
+// is the controller's, and what reads it needs its lock.
+func (c *Controller) Begun(model string) []Transition {
+	list, _ := c.do(model, func(*Rollout) error { return nil })
+	return list
+}
+
 // Tick moves all rollouts on.
 func (c *Controller) Tick(now time.Time) (all []Transition) {
 	for _, model := range c.models() {

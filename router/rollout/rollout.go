@@ -337,7 +337,7 @@ func (r *Rollout) note(now time.Time, to State, by, why string) {
 	r.pending = append(r.pending, t)
 }
 
-// Take gives the transitions since the last call, for the owner that applies them.
+// Take gives the transitions since the last call, for the owner that applies them. A Controller is the owner of what it was given.
 func (r *Rollout) Take() []Transition {
 	list := r.pending
 	r.pending = nil

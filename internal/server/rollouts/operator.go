@@ -61,7 +61,7 @@ func (r *Rollouts) start(ctx context.Context, by string, p rollout.Plan, tell de
 		return rollout.Status{}, err
 	}
 	r.give(&p, p.Stable)
-	r.apply(run.Take())
+	r.apply(r.control.Begun(p.Model))
 	return r.status(p.ID)
 }
 
