@@ -43,6 +43,7 @@ func (s *Scheduler) Commit(now int64, results []Result) []End {
 	took := time.Duration(now - s.step.began)
 	s.charges.chargeStep(took)
 	s.cost.Observe(s.pacer.load, took)
+	s.drafter.balance.step(took)
 	for i, q := range s.step.seqs {
 		rows := q.rows
 		q.rows = 0
@@ -76,8 +77,7 @@ func (s *Scheduler) commitRows(q *sequence, rows, samples int, res *Result) {
 		s.commitDrafts(q, drafts, res)
 		return
 	}
-	s.pool.Commit(&q.table, q.ids, q.computed+rows)
-	q.computed = q.table.Tokens()
+	q.settle(func() { s.pool.Commit(&q.table, q.ids, q.computed+rows) })
 	q.peak = max(q.peak, q.computed)
 	r.prefilled = max(r.prefilled, min(q.computed, len(r.Prompt)))
 	s.charges.settlePrompt(r)
@@ -113,12 +113,12 @@ func (s *Scheduler) commitDrafts(q *sequence, drafts int, res *Result) {
 	if q.req.Given == nil {
 		s.stats.AcceptedTokens += uint64(accepted)
 	}
-	record, _ := q.record()
-	record.learn(drafts, accepted)
 	known := len(q.ids)
 	s.pool.Commit(&q.table, q.ids[:known+accepted], known+accepted)
 	s.pool.Truncate(&q.table, known+accepted)
-	q.computed = q.table.Tokens() // fewer where there is no state behind the accepted ones: their rows are computed again
+	q.computed = q.table.Tokens()
+	q.fallen = known + accepted - q.computed
+	s.drafter.settle(q, drafts, accepted)
 	q.peak = max(q.peak, q.computed)
 	for i := range res.Tokens {
 		if s.extend(q, res, i) {
@@ -238,8 +238,7 @@ func (s *Scheduler) holdBack(q *sequence, rows int) {
 	if q.computed+rows > len(q.ids) {
 		s.pool.Truncate(&q.table, len(q.ids))
 	}
-	s.pool.Commit(&q.table, q.ids, final)
-	q.computed = q.table.Tokens()
+	q.settle(func() { s.pool.Commit(&q.table, q.ids, final) })
 	q.peak = max(q.peak, q.computed)
 	r := q.req
 	r.prefilled = max(r.prefilled, min(q.computed, len(r.Prompt)))

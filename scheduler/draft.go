@@ -53,6 +53,13 @@ func (d *draftRecord) learn(planned, accepted int) {
 	}
 }
 
+// draftForecast is what a sequence's drafts of a step are expected to take, and to save if they are accepted.
+type draftForecast struct {
+	rows  int
+	took  time.Duration // all of them
+	token time.Duration // each that is accepted
+}
+
 // drafter proposes draft tokens for outputs that are planned.
 type drafter struct {
 	cfg       *Config
@@ -61,19 +68,20 @@ type drafter struct {
 	pacer     *pacer
 	step      *step
 	sequences *sequences
+	balance   draftBalance
 }
 
 // propose gives rows that are still left to guesses of the tokens to come, for
 // outputs that are planned. Drafts get no budget that a prompt wants and no block
 // that a running sequence may need next.
 func (d *drafter) propose() {
-	if d.step.pressed || d.pacer.outputs.Rows == 0 {
+	if d.step.pressed || d.pacer.outputs.Outputs == 0 {
 		return
 	}
 	// What a token costs without drafts is what an accepted one saves.
-	token := d.cost.Estimate(d.pacer.outputs) / time.Duration(d.pacer.outputs.Rows)
+	token := d.cost.Estimate(d.pacer.outputs) / time.Duration(d.pacer.outputs.Outputs)
 	for _, q := range d.sequences.running {
-		if q.rows == 1 && q.decoding() && d.mayDraft(q) {
+		if q.rows == 1 && q.fallen == 0 && q.decoding() && d.mayDraft(q) {
 			d.draft(q, token)
 		}
 	}
@@ -97,32 +105,43 @@ func (d *drafter) draft(q *sequence, token time.Duration) {
 	}
 	n = q.guess(n, d.cfg.LookupMin, d.cfg.LookupMax)
 	if n > 0 && d.cover(q, n) {
+		before := d.cost.Estimate(d.pacer.load)
 		d.step.take(q, n)
+		q.forecast = draftForecast{rows: n, took: d.cost.Estimate(d.pacer.load) - before, token: token}
 	}
 }
 
+// replayCost is what computing a row again costs, in rows: the step that does has no drafts.
+const replayCost = 2
+
 // affordable is how many of n drafts are expected to save more time than they
-// take: draft i saves a token if all up to it are accepted.
+// take: draft i saves a token if all up to it are accepted. Where a model has states, it
+// also takes the rows that are computed again if it is the first to be rejected.
 func (d *drafter) affordable(q *sequence, n int, token time.Duration) int {
-	if !d.cost.Ready() {
+	if !d.cost.Ready() || d.cfg.EveryDraft {
 		return n
 	}
 	without := d.pacer.load.Sub(q.load(q.rows, d.pacer.cfg.Attention))
 	record, hope := q.record()
-	before, rate := d.cost.Estimate(d.pacer.load), record.rate(hope)
-	saved := float64(token)
+	known := record.judged >= balanceJudged || q.req.Given != nil
+	start, rate := d.cost.Estimate(d.pacer.load), record.rate(hope)
+	before, saved, reached := start, float64(token), 1.0
 	if q.req.Given != nil {
 		saved = math.Inf(1)
 	}
 	for i := range n {
 		after := d.cost.Estimate(without.Add(q.load(q.rows+i+1, d.pacer.cfg.Attention)))
 		took := float64(after - before)
-		saved *= rate
+		if d.pool.Stateful() && q.req.Given == nil {
+			took += replayCost * reached * (1 - rate) * float64(after-start)
+		}
+		saved, reached = saved*rate, reached*rate
+		tried := known || d.balance.allows(float64(after-start), token)
 		switch {
 		case after > d.pacer.limit:
 			return i
-		case took <= saved:
-		case i == 0 && took <= float64(token):
+		case took <= saved && tried:
+		case i == 0 && took <= float64(token) && d.balance.allows(took, token):
 			return record.retry()
 		default:
 			return i
@@ -130,6 +149,16 @@ func (d *drafter) affordable(q *sequence, n int, token time.Duration) int {
 		before = after
 	}
 	return n
+}
+
+// settle takes in that of a sequence's drafts so many were accepted, and that rows of it are computed again.
+func (d *drafter) settle(q *sequence, drafts, accepted int) {
+	record, _ := q.record()
+	record.learn(drafts, accepted)
+	if q.req.Given == nil {
+		each := float64(q.forecast.took) / float64(q.forecast.rows)
+		d.balance.settle(each*float64(drafts+q.fallen), float64(q.forecast.token)*float64(accepted))
+	}
 }
 
 // retry counts a token without drafts that a better rate would have had, and

@@ -33,8 +33,19 @@ type machine struct {
 
 func newMachine(t testing.TB, cfg Config) *machine {
 	t.Helper()
-	blocks := 1 + cfg.MaxSeqs*(cfg.MaxModelLen/16+2)
-	pool, err := kvcache.New(kvcache.Config{Blocks: blocks, BlockTokens: 16, ModelDigest: "m", KVType: "f16"})
+	return newMachineOver(t, cfg, kvcache.Config{})
+}
+
+// newStatefulMachine is newMachine with a model of recurrent layers.
+func newStatefulMachine(t testing.TB, cfg Config) *machine {
+	t.Helper()
+	return newMachineOver(t, cfg, kvcache.Config{States: 8 * cfg.MaxSeqs})
+}
+
+func newMachineOver(t testing.TB, cfg Config, kv kvcache.Config) *machine {
+	t.Helper()
+	kv.Blocks, kv.BlockTokens, kv.ModelDigest, kv.KVType = 1+cfg.MaxSeqs*(cfg.MaxModelLen/16+2), 16, "m", "f16"
+	pool, err := kvcache.New(kv)
 	if err != nil {
 		t.Fatal(err)
 	}

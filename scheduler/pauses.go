@@ -142,7 +142,7 @@ func (ps *pauses) unpause(q *sequence) bool {
 	q.startedIn = ps.step.plans
 	ps.step.plan.Unpaused = append(ps.step.plan.Unpaused, q.req.id)
 	if ps.mustGrow(q) && (len(ps.sequences.running) > 1 || ps.preemptor.cover(0)) && q.decoding() {
-		ps.step.take(q, 1)
+		ps.step.take(q, min(q.pending(), ps.pacer.budget))
 	}
 	return true
 }

@@ -51,7 +51,7 @@ type Chunk struct {
 	// guess in it: exactly the tokens that it would sample without drafts.
 	Drafts int
 	Forced bool // the drafts are those of Result.Forced
-	Decode bool // a row that continues an output, and its drafts
+	Decode bool // a row that continues an output, behind those that are computed again, and its drafts
 	Final  bool // the last row of the request's prompt is in this chunk
 
 	table *kvcache.Table
@@ -138,7 +138,7 @@ func (s *Scheduler) schedule() {
 	s.drafter.propose()
 }
 
-// decodes plans one row for every running output, in order of precedence. Prompts get what their windows see next.
+// decodes plans one row for every running output, and its fallen ones, in order of precedence. Prompts get what their windows see next.
 // Victims stand behind the sequence that lacks a block, so nothing planned is
 // ever taken back here, and the slice shrinks only behind the index.
 func (s *Scheduler) decodes() {
@@ -148,12 +148,26 @@ func (s *Scheduler) decodes() {
 			continue
 		}
 		if s.preemptor.cover(i) && q.decoding() {
-			s.step.take(q, 1)
+			s.step.take(q, s.outputRows(q))
 		}
 		if i < len(s.sequences.running) && s.sequences.running[i] != q {
 			i-- // q itself left
 		}
 	}
+}
+
+// outputRows is how many rows an output gets: one, and its fallen ones as far as a row for every other running sequence is left.
+func (s *Scheduler) outputRows(q *sequence) int {
+	if q.fallen == 0 {
+		return 1
+	}
+	left := s.pacer.budget
+	for _, other := range s.sequences.running {
+		if other != q && other.rows == 0 {
+			left--
+		}
+	}
+	return max(1, min(q.pending(), left))
 }
 
 // expire ends requests that waited as long as they may, and admitted ones of

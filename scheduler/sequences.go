@@ -31,6 +31,8 @@ type sequence struct {
 	forcedRecord draftRecord         // of forced ones
 	forced       []inference.TokenID // Result.Forced behind ids
 	due          int64               // scratch of prompts: a deadline that is at risk
+	fallen       int                 // rows of an output that are computed again: there is no state behind them, since drafts did not come true
+	forecast     draftForecast       // of the drafts in the plan that is out
 	rows         int                 // in the plan in the making or out, drafts included
 	chunk        int                 // index of these in the plan
 	late         bool                // gets no rows until Continue
@@ -48,8 +50,18 @@ func (q *sequence) grown() int { return q.table.Grown() - q.computed - q.rows }
 // advance arranges where the states of the planned rows go.
 func (q *sequence) advance() { q.table.Advance(q.computed + q.rows) }
 
-// decoding means that one row continues an output.
-func (q *sequence) decoding() bool { return q.produced > 0 && q.pending() == 1 }
+// decoding means that one row continues an output, behind the fallen ones.
+func (q *sequence) decoding() bool { return q.produced > 0 && q.pending() == 1+q.fallen }
+
+// settle takes in the rows that commit made final. An output goes on as one, whatever is left of its fallen rows.
+func (q *sequence) settle(commit func()) {
+	output := q.decoding()
+	commit()
+	q.computed, q.fallen = q.table.Tokens(), 0
+	if output {
+		q.fallen = max(0, q.pending()-1)
+	}
+}
 
 // forks means that the end of the prompt is the start of several choices.
 func (q *sequence) forks() bool { return q.slots > 1 }
@@ -80,7 +92,7 @@ func (q *sequence) load(rows int, a cost.Attention) cost.Load {
 	switch {
 	case rows == 0:
 	case q.decoding():
-		l.Outputs, l.Decode = rows, a.Attended(q.computed, rows)
+		l.Outputs, l.Decode = max(0, rows-q.fallen), a.Attended(q.computed, rows)
 	default:
 		l.Prompt = a.Attended(q.computed, rows)
 		if q.req.Logits == LogitsAll {

@@ -114,9 +114,9 @@ func (ss *shortSteps) leaveOut(r *request) (all, kept cost.Load, prompts bool) {
 			q.leftOutIn = ss.step.plans
 		default:
 			q.leftOutIn = 0
-			kept = kept.Add(q.load(1, ss.cfg.Attention))
+			kept = kept.Add(q.load(q.pending(), ss.cfg.Attention))
 		}
-		all = all.Add(q.load(1, ss.cfg.Attention))
+		all = all.Add(q.load(q.pending(), ss.cfg.Attention))
 	}
 	return all, kept, prompts
 }

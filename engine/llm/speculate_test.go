@@ -79,7 +79,7 @@ func TestSpeculationChangesNoAnswer(t *testing.T) {
 			{Scheduler: scheduler.Config{MaxDrafts: 8, LookupMin: 1, MaxSeqs: 4, MaxBatchTokens: 24, OutputEstimate: 1}, KVBlocks: 17, BlockTokens: 16, MaxModelLen: 220, logitRows: 2, Threads: 3},
 		} {
 			t.Run(fmt.Sprintf("%s,drafts=%d,chunk=%d,blocks=%d", f.arch, o.Scheduler.MaxDrafts, o.Scheduler.PrefillChunk, o.KVBlocks), func(t *testing.T) {
-				o.EndTokens, o.Speculate = []int32{9}, true
+				o.EndTokens, o.Speculate, o.Scheduler.EveryDraft = []int32{9}, true, true
 				e := start(t, f, o)
 				for i, r := range speculative() { // alone: no other sequence makes draft tokens expensive
 					if got := story(ask(t, e, r())); got != want[i] {
@@ -116,7 +116,7 @@ func TestRequestsDecideAboutSpeculation(t *testing.T) {
 		{false, inference.ToggleOn, true},
 		{true, inference.ToggleOff, false},
 	} {
-		e := start(t, families[0], Options{Speculate: c.server, Scheduler: scheduler.Config{MaxDrafts: 4, LookupMin: 1}})
+		e := start(t, families[0], Options{Speculate: c.server, Scheduler: scheduler.Config{MaxDrafts: 4, LookupMin: 1, EveryDraft: true}})
 		r := greedy(repetitive(1, 40), 60)
 		r.Speculation = c.toggle
 		ask(t, e, r)
