@@ -55,8 +55,13 @@ func newCPU(member *pool.Member, level isa.Level) *CPU {
 }
 
 // Worker is a CPU whose operations run on their caller alone: a job that Run calls on that worker may
-// use it. Its results are those of the CPU, bit for bit.
-func (c *CPU) Worker(worker int) *CPU { return c.worker[worker] }
+// use it. Its results are those of the CPU, bit for bit. Such a CPU is its own only worker.
+func (c *CPU) Worker(worker int) *CPU {
+	if c.worker == nil {
+		return c
+	}
+	return c.worker[worker]
+}
 
 // SetFine says whether all products from the next one on are fine, see [weight.Product].
 func (c *CPU) SetFine(fine bool) {

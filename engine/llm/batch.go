@@ -1,7 +1,9 @@
 package llm
 
 import (
+	"weir/engine/kernel"
 	"weir/engine/kernel/attend"
+	"weir/engine/kernel/weight"
 	"weir/kvcache"
 )
 
@@ -25,8 +27,9 @@ type batch struct {
 
 	store   *states     // of recurrent layers
 	carried []stateSpan // of the spans, in models with such layers
-	rounds  int         // of the spans of a sequence; 0: one
-	turn    turnInLine  // when the rows before a block's have passed a recurrent layer; the zero value: they have
+	adapted adaptedRows
+	rounds  int        // of the spans of a sequence; 0: one
+	turn    turnInLine // when the rows before a block's have passed a recurrent layer; the zero value: they have
 
 	kept   *batch  // the rows of output, in the last layer
 	blocks []block // see blockwise
@@ -47,6 +50,7 @@ type scratch struct {
 	input           []float32     // as above, of models whose networks stand beside the attention
 	mixing          mixing        // of models with experts
 	curve           curveJob      // of networks with a curve
+	deltas          deltaJob      // of rows with adapters
 	mostBlock       int           // rows
 	part            []attend.Span // the spans of a block
 	parting         gateJob       // of attention with gates
@@ -60,7 +64,8 @@ type rotation struct {
 
 func (b *batch) reset() {
 	b.tokens, b.types, b.pos, b.output, b.carried = b.tokens[:0], b.types[:0], b.pos[:0], b.output[:0], b.carried[:0]
-	b.rounds = 0
+	clear(b.adapted) // they may be unloaded
+	b.rounds, b.adapted = 0, b.adapted[:0]
 	for i := range b.tables {
 		b.tables[i].places, b.tables[i].spans = b.tables[i].places[:0], b.tables[i].spans[:0]
 	}
@@ -129,6 +134,15 @@ func (b *batch) addText(tokens []int32, types []uint8, causal bool, blockTokens 
 	return row
 }
 
+// multiply computes products of norm(x), x being the block's rows, and what adapters add to them.
+func (b *batch) multiply(c *kernel.CPU, r block, x []float32, norm weight.Norm, all ...weight.Product) {
+	if len(b.adapted) == 0 {
+		c.Products(x, r.rows(), norm, all...)
+		return
+	}
+	b.deltas.products(c, b.adapted, r, x, norm, all...)
+}
+
 // keep makes a batch of the rows of output alone.
 func (b *batch) keep(m *model) *batch {
 	if b.kept == nil {
@@ -144,6 +158,7 @@ func (b *batch) keep(m *model) *batch {
 	for i := range b.tables {
 		k.tables[i].keep(b.tables[i].spans, b.output)
 	}
+	k.adapted = k.adapted.keep(b.adapted, b.output)
 	k.reserve(m, len(k.tokens))
 	k.hidden = hidden
 	inputs := m.inputs.width * m.depth

@@ -32,10 +32,13 @@ type Engine struct {
 	kv     *attend.Pages
 	fine   *attend.Pages // the same memory, of sequences that measure
 	states *states       // of models with recurrent layers
-	cache  kvcache.Config
-	pool   *kvcache.Pool              // the loop's; a fault may replace both
-	sched  *scheduler.Scheduler       // the loop's, except for Check with mu held
-	end    map[inference.TokenID]bool // Options.EndTokens
+
+	adapters Adapters
+
+	cache kvcache.Config
+	pool  *kvcache.Pool              // the loop's; a fault may replace both
+	sched *scheduler.Scheduler       // the loop's, except for Check with mu held
+	end   map[inference.TokenID]bool // Options.EndTokens
 
 	blocks *blockLog // nil without Options.BlockEvents
 
@@ -124,6 +127,7 @@ func (e *Engine) build(f *gguf.File, progress func(done, total int64)) error {
 	if e.states, err = newStates(e.model.states, b.states); err != nil {
 		return fmt.Errorf("%w; lower --kv-cache-memory-bytes or --max-num-seqs", err)
 	}
+	e.adapters.init(e.model, e.opts.stopped)
 	e.model.formKeys(e.cpu, e.kv, b.maxModelLen)
 	if err := e.model.try(e.cpu, e.kv, b.shape.blockTokens(), e.opts.stopped); err != nil {
 		return err
@@ -202,6 +206,9 @@ func (e *Engine) release() {
 // Info describes the model and its budget.
 func (e *Engine) Info() Info { return e.info }
 
+// Adapters are the LoRA adapters that requests may name.
+func (e *Engine) Adapters() *Adapters { return &e.adapters }
+
 // Stats is a snapshot taken after the last step, with what waits now.
 func (e *Engine) Stats() Stats {
 	e.mu.Lock()
@@ -261,7 +268,12 @@ func (e *Engine) SubmitAll(rs []*inference.Request) ([]*inference.Stream, error)
 	streams := make([]*inference.Stream, len(rs))
 	group := e.group(len(rs))
 	for i, r := range rs {
-		j := newJob(r, e.domain(r), e.opts.EndTokens)
+		a, err := e.adapters.of(r)
+		if err != nil {
+			return nil, err
+		}
+		j := newJob(r, e.domain(r, a), e.opts.EndTokens)
+		j.adapter = a
 		j.group, j.item, j.waits = group, items[i], true
 		j.hash(e.blockTokens(r))
 		j.fetch = e.newFetch(j)
@@ -287,12 +299,16 @@ func (e *Engine) SubmitAll(rs []*inference.Request) ([]*inference.Stream, error)
 	return streams, nil
 }
 
-// domain is where a request's prefixes are shared. Rows of what measures are computed and kept finely.
-func (e *Engine) domain(r *inference.Request) kvcache.Domain {
-	if r.Given != nil {
-		return e.cache.FineDomain(r.CacheDomain)
+// domain is where a request's prefixes are shared, which is among those of one adapter. Rows of what measures are computed and kept finely.
+func (e *Engine) domain(r *inference.Request, a *adapter) kvcache.Domain {
+	var fields []kvcache.Field
+	if a != nil {
+		fields = append(fields, kvcache.Field{Key: "adapter", Value: fmt.Appendf(nil, "%s %v", a.info.Digest, a.info.Scale)})
 	}
-	return e.cache.Domain(r.CacheDomain)
+	if r.Given != nil {
+		return e.cache.FineDomain(r.CacheDomain, fields...)
+	}
+	return e.cache.Domain(r.CacheDomain, fields...)
 }
 
 // pages are the memory as sequences see it that measure, or the others.
@@ -339,7 +355,7 @@ func (e *Engine) check(r *inference.Request) error {
 	}
 	q := schedulerRequest(r, e.opts.Speculate)
 	if r.Given != nil {
-		q.Domain = e.domain(r) // takes more blocks
+		q.Domain = e.domain(r, nil) // takes more blocks
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()

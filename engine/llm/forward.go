@@ -77,9 +77,9 @@ func (m *model) endLayer(c *kernel.CPU, kv *attend.Pages, y *layer, b *batch, r 
 func (m *model) lastLayers(c *kernel.CPU, kv *attend.Pages, layers []layer, b *batch) {
 	a, all := &layers[0].attention, block{0, len(b.tokens)}
 	if a.v.w == nil {
-		m.products(c, b.x, all.hi, a.norms.before, a.k.into(b.k, false))
+		m.products(c, b, all, b.x, a.norms.before, a.k.into(b.k, false))
 	} else {
-		m.products(c, b.x, all.hi, a.norms.before, a.k.into(b.k, false), a.v.into(b.v, false))
+		m.products(c, b, all, b.x, a.norms.before, a.k.into(b.k, false), a.v.into(b.v, false))
 	}
 	m.store(c, kv, a, b, all)
 	if len(b.output) == 0 {
@@ -87,7 +87,7 @@ func (m *model) lastLayers(c *kernel.CPU, kv *attend.Pages, layers []layer, b *b
 	}
 	b = b.keep(m)
 	all = block{0, len(b.tokens)}
-	m.products(c, b.x, all.hi, a.norms.before, b.queryProduct(a, all))
+	m.products(c, b, all, b.x, a.norms.before, b.queryProduct(a, all))
 	b.partGates(c, a, all)
 	m.turn(c, a, b, all)
 	m.attend(c, kv, a, b, all)
@@ -178,11 +178,11 @@ func (m *model) project(c *kernel.CPU, kv *attend.Pages, a *attention, b *batch,
 	x, q := r.of(b.x, m.width), b.queryProduct(a, r)
 	switch {
 	case a.readsFrom != ownKeys:
-		m.products(c, x, r.rows(), a.norms.before, q)
+		m.products(c, b, r, x, a.norms.before, q)
 	case a.v.w == nil:
-		m.products(c, x, r.rows(), a.norms.before, q, a.k.into(b.k, false))
+		m.products(c, b, r, x, a.norms.before, q, a.k.into(b.k, false))
 	default:
-		m.products(c, x, r.rows(), a.norms.before, q, a.k.into(b.k, false), a.v.into(b.v, false))
+		m.products(c, b, r, x, a.norms.before, q, a.k.into(b.k, false), a.v.into(b.v, false))
 	}
 	b.partGates(c, a, r)
 	m.turn(c, a, b, r)
@@ -298,11 +298,16 @@ func (m *model) feedForward(c *kernel.CPU, f *feedForward, b *batch, r block) {
 	if f.beside {
 		x = b.input[:len(x)]
 	}
-	if f.plain {
+	switch {
+	case f.plain:
 		up.Dst, up.Act = b.gate, f.act
-		m.products(c, x, r.rows(), f.norms.before, up)
+		m.products(c, b, r, x, f.norms.before, up)
 		f.curve.run(c, b, f.width, r.rows())
-	} else {
+	case b.adapted.change(r, f):
+		up.Dst = b.deltas.roomFor(r, f)
+		b.multiply(c, r, x, f.norms.before, f.gate.into(b.gate, false), up)
+		c.Gate(f.act, b.gate, up.Dst, r.rows(), f.width)
+	default:
 		gate := f.gate.into(nil, false)
 		gate.Act = f.act
 		c.Gated(b.gate, x, r.rows(), f.norms.before, gate, up)
@@ -310,23 +315,25 @@ func (m *model) feedForward(c *kernel.CPU, f *feedForward, b *batch, r block) {
 	m.close(c, b, r, b.gate, &f.down, &f.norms)
 }
 
-// products are those of norm(x), rows rows of it, a branch's beginning. Hidden states of BERT's kind
+// products are those of norm(x), x being the block's rows, a branch's beginning, with what adapters add. Hidden states of BERT's kind
 // have a few large values, beside which int8 leaves little of their neighbours: there
 // they are fine, as exact as q8_0 weights are.
-func (m *model) products(c *kernel.CPU, x []float32, rows int, norm weight.Norm, all ...weight.Product) {
+func (m *model) products(c *kernel.CPU, b *batch, r block, x []float32, norm weight.Norm, all ...weight.Product) {
 	for i := range all {
 		all[i].Fine = m.fine
 	}
-	c.Products(x, rows, norm, all...)
+	b.multiply(c, r, x, norm, all...)
 }
 
 // close ends a branch: x = after(x + scale*out(W y)).
 func (m *model) close(c *kernel.CPU, b *batch, r block, y []float32, w *linear, n *norms) {
 	x := r.of(b.x, m.width)
-	if !n.whole() {
-		c.Products(y, r.rows(), weight.Norm{}, w.into(x, true))
-	} else {
-		c.Products(y, r.rows(), weight.Norm{}, w.into(b.branch, false))
+	to, add := x, true
+	if n.whole() {
+		to, add = b.branch, false
+	}
+	b.multiply(c, r, y, weight.Norm{}, w.into(to, add))
+	if n.whole() {
 		n.addTo(c, x, b.branch, r.rows())
 	}
 	if n.after.Weight != nil {

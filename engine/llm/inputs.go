@@ -101,7 +101,7 @@ func (b *batch) makeInputs(m *model, c *kernel.CPU) {
 	}
 	n := w.width * m.depth
 	grow(&b.inputs, rows*n)
-	m.products(c, b.x, rows, weight.Norm{}, w.project.into(b.inputs, false))
+	m.products(c, b, block{0, rows}, b.x, weight.Norm{}, w.project.into(b.inputs, false))
 	if b.own == nil {
 		b.own = &inputsJob{}
 	}
@@ -183,7 +183,7 @@ func (y *layer) takeInput(m *model, c *kernel.CPU, b *batch, r block) {
 	}
 	x, gate := r.of(b.x, m.width), y.input.gate.into(b.gate, false)
 	gate.Act = vector.GELU
-	m.products(c, x, r.rows(), weight.Norm{}, gate)
+	m.products(c, b, r, x, weight.Norm{}, gate)
 	for i := range r.rows() {
 		own := b.inputs[(r.lo+i)*m.depth*w+y.input.first:][:w]
 		for k, v := range own {

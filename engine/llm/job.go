@@ -30,6 +30,7 @@ type job struct {
 	fetch    *fetch // of blocks of the prompt, before the job enters the loop; nil: none
 	fresh    span   // of the prompt: blocks that were fetched, and computed elsewhere for this request
 	domain   kvcache.Domain
+	adapter  *adapter          // nil: none
 	group    string            // of the call, where it has several requests
 	chain    []kvcache.Hash    // of the prompt's blocks; nil where none may come from the cache
 	id       scheduler.ID      // 0 before the loop has submitted it and after its end

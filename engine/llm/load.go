@@ -61,19 +61,45 @@ func (w *want) bytes() (int, error) {
 // readChunk is how much a worker reads at a time.
 const readChunk = 1 << 20
 
-// load reads every wanted tensor into one arena, on as many goroutines as there
-// are threads: laying rows out costs as much as reading them. An error of stopped ends it.
+// load reads every wanted tensor, and makes the weights of them that a model computes with.
 func (l *loader) load(w *weights, progress func(done, total int64), stopped func() error) error {
+	if err := l.fill(&w.tensorMemory, progress, stopped); err != nil {
+		return err
+	}
+	w.scaleLogits()
+	if w.output == nil && w.head.pooling == inference.PoolingNone {
+		w.output = w.embed
+	}
+	return nil
+}
+
+// tensorMemory is one arena with all tensors of a file.
+type tensorMemory struct {
+	arena *arena.Arena
+	bytes int64 // in the arena
+}
+
+// release frees it.
+func (t *tensorMemory) release() error {
+	if t.arena == nil {
+		return nil
+	}
+	return t.arena.Release()
+}
+
+// fill reads every wanted tensor into one arena, on as many goroutines as there
+// are threads: laying rows out costs as much as reading them. An error of stopped ends it.
+func (l *loader) fill(to *tensorMemory, progress func(done, total int64), stopped func() error) error {
 	total, err := l.arenaBytes()
 	if err != nil {
 		return err
 	}
-	if w.arena, err = arena.New(total + arenaAlign); err != nil {
+	if to.arena, err = arena.New(total + arenaAlign); err != nil {
 		return fmt.Errorf("reserve %d bytes for weights: %w", total, err)
 	}
-	w.bytes = total
+	to.bytes = total
 	for i := range l.wants {
-		if err := l.wants[i].reserve(w.arena); err != nil {
+		if err := l.wants[i].reserve(to.arena); err != nil {
 			return err
 		}
 	}
@@ -101,10 +127,6 @@ func (l *loader) load(w *weights, progress func(done, total int64), stopped func
 		return err
 	}
 	progress(total, total)
-	w.scaleLogits()
-	if w.output == nil && w.head.pooling == inference.PoolingNone {
-		w.output = w.embed
-	}
 	return nil
 }
 

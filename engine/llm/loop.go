@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -19,6 +20,7 @@ type loop struct {
 	batch   batch
 	fine    batch               // rows of requests that measure, whose products, keys and values are fine
 	tables  [][]kvcache.BlockID // of a chunk's sequence
+	order   []int               // of the plan's chunks in the batches
 	out     outputs
 	live    map[*job]struct{} // submitted and not ended
 	waiting map[*job]struct{} // live and never admitted yet
@@ -337,14 +339,34 @@ func (l *loop) forward(b *batch, kv *attend.Pages, rows block) {
 // gather lays the plan's rows out as a batch; those that need logits are batch.output. What measures is a batch of its own, behind the other.
 func (l *loop) gather() {
 	l.out.reset()
+	l.arrange()
 	l.gatherInto(&l.batch, false)
 	l.gatherInto(&l.fine, true)
+}
+
+// arrange orders the plan's chunks by their adapters, so that the rows of each are neighbours.
+func (l *loop) arrange() {
+	id := func(i int) uint64 {
+		if a := l.plan.Chunks[i].User.(*job).adapter; a != nil {
+			return a.id
+		}
+		return 0
+	}
+	l.order = l.order[:0]
+	sorted := true
+	for i := range l.plan.Chunks {
+		sorted = sorted && (i == 0 || id(i-1) <= id(i))
+		l.order = append(l.order, i)
+	}
+	if !sorted {
+		slices.SortStableFunc(l.order, func(a, b int) int { return cmp.Compare(id(a), id(b)) })
+	}
 }
 
 // gatherInto lays out the rows that are computed finely, or the others.
 func (l *loop) gatherInto(b *batch, fine bool) {
 	b.reset()
-	for i := range l.plan.Chunks {
+	for _, i := range l.order {
 		c := &l.plan.Chunks[i]
 		r := c.User.(*job).req
 		if fine != (r.Given != nil) {
@@ -354,6 +376,7 @@ func (l *loop) gatherInto(b *batch, fine bool) {
 			l.tables[g] = c.Blocks(g)
 		}
 		row := b.add(c.Tokens, c.Start, l.e.blockTokens(r), l.tables...)
+		b.adapted = b.adapted.add(row, len(b.tokens), c.User.(*job).adapter)
 		if l.e.model.states > 0 {
 			b.carryPasses(c.Passes())
 		}

@@ -38,12 +38,12 @@ func (y *recurrent) recur(m *model, c *kernel.CPU, b *batch, r block) {
 	given := b.given(y, r)
 	switch y.Kind {
 	case recurrence.Convolution:
-		m.products(c, x, r.rows(), before, y.mixed.into(b.mixed, false), y.gate.into(b.gate, false), y.after.into(given, false))
+		m.products(c, b, r, x, before, y.mixed.into(b.mixed, false), y.gate.into(b.gate, false), y.after.into(given, false))
 		multiplyBy(b.mixed[:len(given)], b.gate)
 	case recurrence.Delta:
-		m.products(c, x, r.rows(), before, y.mixed.into(b.mixed, false), y.gate.into(given, false), y.time.into(b.time, false), y.gain.into(b.gain, false))
+		m.products(c, b, r, x, before, y.mixed.into(b.mixed, false), y.gate.into(given, false), y.time.into(b.time, false), y.gain.into(b.gain, false))
 	default:
-		m.products(c, x, r.rows(), before, y.mixed.into(b.mixed, false), y.gate.into(given, false), y.time.into(b.time, false))
+		m.products(c, b, r, x, before, y.mixed.into(b.mixed, false), y.gate.into(given, false), y.time.into(b.time, false))
 	}
 	b.awaitTurn()
 	for round := range max(b.rounds, 1) {

@@ -116,6 +116,7 @@ func (l *loader) table(dst *[]float32, name string, rows, cols int) {
 }
 
 func (l *loader) linear(dst *linear, name string, bias presence, rows, cols int) {
+	dst.tensor = name
 	l.matrix(&dst.w, name+".weight", required, rows, cols)
 	l.vector(&dst.bias, name+".bias", bias, rows)
 }
@@ -136,6 +137,7 @@ func (l *loader) fused(name string, bias presence, cols int, parts ...fusedPart)
 	}
 	first := 0
 	for _, p := range parts {
+		p.to.tensor, p.to.first = name, first
 		l.wants = append(l.wants, l.want(w, first, p.rows, cols, &p.to.w))
 		if b != nil {
 			l.wants = append(l.wants, want{tensor: b, first: first, rows: p.rows, cols: 1, vector: &p.to.bias})

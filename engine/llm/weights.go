@@ -4,7 +4,6 @@ import (
 	"errors"
 
 	"weir/engine/kernel/weight"
-	"weir/internal/arena"
 	"weir/internal/inference"
 )
 
@@ -12,6 +11,9 @@ import (
 type linear struct {
 	w    *weight.Matrix
 	bias []float32
+
+	tensor string // of the file, without ".weight"
+	first  int    // row of the tensor, which may hold several matrices
 }
 
 // into is the product with this matrix, written or added to dst.
@@ -43,8 +45,7 @@ type weights struct {
 	branches   bool      // some branch is not added as it is
 	divisors   []float32 // of rotary frequencies, or nil
 
-	arena *arena.Arena
-	bytes int64 // in the arena
+	tensorMemory
 }
 
 // layer is one layer: its plan and the tensors that it calls for.
@@ -91,11 +92,7 @@ type head struct {
 }
 
 func (w *weights) release() error {
-	err := w.inputs.close()
-	if w.arena == nil {
-		return err
-	}
-	return errors.Join(err, w.arena.Release())
+	return errors.Join(w.inputs.close(), w.tensorMemory.release())
 }
 
 // scaleLogits takes the factor of logits into the last norm: logits are products of what it gives.

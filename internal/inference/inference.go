@@ -96,6 +96,7 @@ type Request struct {
 	Weight      int    // the tenant's share relative to others, 1 to 4096; 0 is 1
 	Class       Class
 	CacheDomain string // isolation domain of the prefix cache
+	Adapter     string // name of the LoRA adapter that is added to the model's weights; "" is none
 	OverQuota   bool   // the tenant is beyond a quota that bends: shed first
 	Retries     int    // times that the client says it has tried before: shed before first tries
 

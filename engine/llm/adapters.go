@@ -1,0 +1,77 @@
+package llm
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	"weir/engine/gguf"
+	"weir/internal/inference"
+)
+
+// Adapters are the LoRA adapters of an engine, by name. A request names its own in [inference.Request.Adapter]. All methods may be called from any
+// goroutine, while requests run.
+type Adapters struct {
+	model   *model
+	stopped func() error
+
+	mu   sync.Mutex
+	all  map[string]*adapter
+	next uint64
+}
+
+func (t *Adapters) init(m *model, stopped func() error) {
+	t.model, t.stopped, t.all = m, stopped, make(map[string]*adapter)
+}
+
+// Load reads an adapter that fits the model, in place of another one of its name: requests that run go on with that. The file may be closed
+// afterwards. Errors about the file wrap ErrAdapter.
+func (t *Adapters) Load(f *gguf.File, opts AdapterOptions) (AdapterInfo, error) {
+	a, err := readAdapter(t.model, f, opts, t.stopped)
+	if err != nil {
+		return AdapterInfo{}, err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.next++
+	a.id = t.next
+	t.all[opts.Name] = a
+	return a.info, nil
+}
+
+// Unload takes an adapter away; false: there is none of that name. Requests that run go on with it.
+func (t *Adapters) Unload(name string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	_, ok := t.all[name]
+	delete(t.all, name)
+	return ok
+}
+
+// List describes the loaded adapters, in the order of loading.
+func (t *Adapters) List() []AdapterInfo {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	list := slices.SortedFunc(maps.Values(t.all), func(a, b *adapter) int { return cmp.Compare(a.id, b.id) })
+	infos := make([]AdapterInfo, len(list))
+	for i, a := range list {
+		infos[i] = a.info
+	}
+	return infos
+}
+
+// of is the adapter that a request names, nil where it names none.
+func (t *Adapters) of(r *inference.Request) (*adapter, error) {
+	if r.Adapter == "" {
+		return nil, nil //nolint:nilnil // as the comment says
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	a := t.all[r.Adapter]
+	if a == nil {
+		return nil, fmt.Errorf("%w: no adapter %.80q is loaded", inference.ErrInvalid, r.Adapter)
+	}
+	return a, nil
+}
