@@ -88,7 +88,7 @@ func TestScrapeMatchesGolden(t *testing.T) {
 	if err := AddConnections(m, func() Connections { return Connections{Open: 3, BodyBytes: 4096} }); err != nil {
 		t.Fatal(err)
 	}
-	if err := AddUnkept(m, func() uint64 { return 3 }); err != nil {
+	if err := AddUnkept(m, func() uint64 { return 3 }, func() uint64 { return 5 }); err != nil {
 		t.Fatal(err)
 	}
 	if err := AddResponseCache(m, func() ResponseCache { return ResponseCache{Hits: 8, Misses: 9, Evictions: 2, Bytes: 512} }); err != nil {

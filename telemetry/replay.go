@@ -20,11 +20,15 @@ func newKeys() *Keys {
 // CountKey counts one.
 func (k *Keys) CountKey(outcome string) { k.requests.WithLabelValues(outcome).Inc() }
 
-// AddUnkept publishes what read returns at each scrape.
-func AddUnkept(r Registerer, read func() uint64) error {
-	return registerAll(r, []prometheus.Collector{prometheus.NewCounterFunc(prometheus.CounterOpts{
-		Name: "weir_responses_unkept_total", Help: "Responses that clients wanted to be kept and that the store did not take.",
-	}, func() float64 { return float64(read()) })})
+// AddUnkept publishes what unkept and late return at each scrape.
+func AddUnkept(r Registerer, unkept, late func() uint64) error {
+	counter := func(name, help string, read func() uint64) prometheus.Collector {
+		return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, func() float64 { return float64(read()) })
+	}
+	return registerAll(r, []prometheus.Collector{
+		counter("weir_responses_unkept_total", "Responses that clients wanted to be kept and that the store did not take.", unkept),
+		counter("weir_responses_late_total", "Responses whose answers ended before the store had taken them, which it did afterwards or not.", late),
+	})
 }
 
 // ResponseCache is what happened to requests that the response cache could answer, and

@@ -46,7 +46,14 @@ func (r *Running) Enter() bool {
 	return true
 }
 
-// Leave ends what Enter began.
+// Stay counts something more that a request has begun and that may outlast it; the request itself is still counted.
+func (r *Running) Stay() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.count++
+}
+
+// Leave ends what Enter or Stay began.
 func (r *Running) Leave() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

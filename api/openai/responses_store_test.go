@@ -204,6 +204,58 @@ func TestAStoreThatFails(t *testing.T) {
 	}
 }
 
+// lockedStore takes nothing until it is unlocked.
+type lockedStore struct {
+	conversation.Store
+	unlocked chan struct{}
+}
+
+func (s lockedStore) KeepResponse(ctx context.Context, r *conversation.Response, ttl time.Duration) error {
+	select {
+	case <-s.unlocked:
+		return s.Store.KeepResponse(ctx, r, ttl)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Answers end though the store takes nothing, say that they are not kept, and are found once it does.
+func TestAStoreThatIsLocked(t *testing.T) {
+	c := DefaultConfig()
+	store := lockedStore{conversation.NewMemory(1 << 20), make(chan struct{})}
+	failed := make(chan error, 10)
+	c.Responses.Store, c.Responses.Failed = store, func(err error) { failed <- err }
+	r := newRig(t, c, &fakeBackend{})
+	defer r.close()
+	r.openai.responses.KeepWait = time.Millisecond
+	res, body := r.do("POST", routeResponses, "", `{"input":"hi"}`)
+	first := readStored(t, body)
+	if warning := res.Header.Get("X-Weir-Warnings"); res.StatusCode != 200 || first.Store || !strings.Contains(warning, "not kept so far") {
+		t.Errorf("%d %s, warnings %q", res.StatusCode, body, warning)
+	}
+	if err := <-failed; !strings.Contains(err.Error(), "the write goes on") {
+		t.Errorf("the log says %v", err)
+	}
+	_, stream := r.do("POST", routeResponses, "", `{"input":"hi","stream":true}`)
+	if !strings.Contains(stream, "response.completed") || !strings.Contains(stream, `"store":false`) {
+		t.Errorf("the stream is %s", stream)
+	}
+	_, chat := r.post(routeChat, `{"messages":[{"role":"user","content":"hi"}],"store":true}`)
+	if n, unkept := r.openai.Late(), r.openai.Unkept(); n != 3 || unkept != 0 {
+		t.Errorf("%d answers did not wait, %d were given up", n, unkept)
+	}
+	close(store.unlocked)
+	if status, answer := r.post(routeResponses, `{"input":"more","previous_response_id":"`+first.ID+`"}`); status != 200 || readStored(t, answer).Previous != first.ID {
+		t.Errorf("going on: %d %s", status, answer)
+	}
+	if res, body := r.do("DELETE", "/v1/responses/"+first.ID, "", ""); res.StatusCode != 200 {
+		t.Errorf("deleted: %d %s", res.StatusCode, body)
+	}
+	if res, body := r.do("GET", "/v1/chat/completions/"+readStored(t, chat).ID, "", ""); res.StatusCode != 200 {
+		t.Errorf("the chat: %d %s", res.StatusCode, body)
+	}
+}
+
 // finished reads a response until it has ended.
 func finished(t *testing.T, r *rig, id string) storedBody {
 	t.Helper()

@@ -108,7 +108,7 @@ func (c *generating) runInBackground(g *generation.Generation, run *stored.Run) 
 // warnUnkept tells the client of a whole answer that it cannot come back to it.
 func (c *generating) warnUnkept(j *job.Job) {
 	if r := responses.RequestOf(j); r != nil && r.Keeper != nil && !r.Store {
-		j.Params.Notes.Add("the response is not kept: the store of responses failed")
+		j.Params.Notes.Add("the response is not kept so far: the store of responses fails or is slow")
 		warn(c.ctx, j.Params.Notes)
 	}
 }

@@ -63,11 +63,16 @@ func (c *call) keepResponse(j *job.Job) {
 	if r == nil {
 		return
 	}
+	kept := j.ID
 	if r.Store {
 		c.keepObject(j, r)
 	}
 	if r.Conversation != "" {
+		kept = r.Conversation
 		r.Keeper = c.server.responses.InConversation(c.caller.Tenant.Name, r.Conversation, r.StoredInput(j.ID), r.Keeper)
+	}
+	if r.Keeper != nil && !r.InBackground() {
+		r.Keeper = c.server.responses.Soon(c.caller.Tenant.Name, kept, r.Keeper)
 	}
 }
 
@@ -80,3 +85,6 @@ func (c *call) keepObject(j *job.Job, r *responses.Request) {
 
 // Unkept counts the responses that their request wanted to be kept and that the store did not take.
 func (s *Server) Unkept() uint64 { return s.responses.Unkept() }
+
+// Late counts those whose answers did not wait for the store.
+func (s *Server) Late() uint64 { return s.responses.Late() }

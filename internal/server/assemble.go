@@ -194,7 +194,7 @@ func (s *Server) speak(edge openai.Config, about *Config) (err error) {
 	if s.ports.admin != nil {
 		s.openAdmin(files, edge)
 	}
-	return errors.Join(s.addResponseCache(), telemetry.AddUnkept(s.metrics, s.edge.Unkept), telemetry.AddConnections(s.metrics, func() telemetry.Connections {
+	return errors.Join(s.addResponseCache(), telemetry.AddUnkept(s.metrics, s.edge.Unkept, s.edge.Late), telemetry.AddConnections(s.metrics, func() telemetry.Connections {
 		st := s.http.Stats()
 		return telemetry.Connections{Open: st.Connections, BodyBytes: st.BodyBytes}
 	}))

@@ -47,6 +47,9 @@ func RequestOf(j *job.Job) *Request {
 	return r
 }
 
+// InBackground reports whether the response is computed without its client.
+func (r *Request) InBackground() bool { return r.background }
+
 func (r *Request) summarises() bool { return !jsonbody.IsNull(r.Summary) }
 
 // responseNames are the fields that a chat calls otherwise.

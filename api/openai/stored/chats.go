@@ -105,10 +105,10 @@ func (k *chatKeeper) AppendEnd(dst []byte, u answer.Usage) []byte {
 func (k *chatKeeper) keep(object []byte) {
 	id := k.job.ID
 	r := conversation.Response{Tenant: k.job.Tenant.Name, ID: id, Input: storedMessages(k.chat.messages, id)}
-	if (&keeper{responses: k.responses, record: r}).Keep("completed", withMetadata(object, k.chat.metadata)) {
+	if k.responses.Soon(r.Tenant, id, k.responses.NewKeeper(r)).Keep("completed", withMetadata(object, k.chat.metadata)) {
 		return
 	}
-	k.job.Params.Notes.Add("the chat completion is not kept: the store of responses failed")
+	k.job.Params.Notes.Add("the chat completion is not kept so far: the store of responses fails or is slow")
 }
 
 // withMetadata gives an object its metadata.
@@ -174,6 +174,7 @@ func (c *Call) findChat() (*conversation.Response, *api.Error) {
 	if !c.Responses.keeps() || !strings.HasPrefix(c.ID, ChatPrefix) {
 		return nil, c.noChat()
 	}
+	c.Responses.settle(c.Tenant.Name, c.ID)
 	ctx, cancel := askContext()
 	defer cancel()
 	r, err := c.Responses.config.Store.FindResponse(ctx, c.Tenant.Name, c.ID)

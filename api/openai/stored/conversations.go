@@ -242,6 +242,7 @@ func (c *Call) recallConversation(o *job.Body) (fault *api.Error) {
 	case o.Has("previous_response_id"):
 		return api.RefuseParam("invalid_value", "conversation", "conversation and previous_response_id exclude each other; send one of them")
 	}
+	c.Responses.settle(c.Tenant.Name, id)
 	r, fault := c.findConversation(id)
 	if fault != nil {
 		fault.Param = "conversation"

@@ -31,14 +31,16 @@ type Responses struct {
 	config         Config
 	running        *edge.Running
 	heartbeatEvery time.Duration // of streams that are read again
+	KeepWait       time.Duration // of the end of an answer for its write; tests change it before the first request
 	Runs           Runs
 	unkept         unkept
+	late           writes
 	conversations  locks
 }
 
 // New returns those of a server that keeps none yet.
 func New(c Config, running *edge.Running, heartbeatEvery time.Duration) *Responses {
-	s := &Responses{config: c, running: running, heartbeatEvery: heartbeatEvery}
+	s := &Responses{config: c, running: running, heartbeatEvery: heartbeatEvery, KeepWait: defaultKeepWait}
 	s.Runs.LookEvery = lookForCancelEvery
 	return s
 }
@@ -120,6 +122,7 @@ func (c *Call) Recall(o *job.Body) *api.Error {
 	if !o.KeepsResponses {
 		return jsonbody.Unsupported("previous_response_id", "send the whole conversation as input: "+c.keepsNothing())
 	}
+	c.Responses.settle(c.Tenant.Name, id)
 	ctx, cancel := askContext()
 	defer cancel()
 	chain, err := c.Responses.config.Store.Conversation(ctx, c.Tenant.Name, id)
@@ -240,6 +243,7 @@ func (c *Call) findResponse() (*conversation.Response, *api.Error) {
 	if !c.Responses.keeps() || !namesResponse(c.ID) {
 		return nil, c.noResponse()
 	}
+	c.Responses.settle(c.Tenant.Name, c.ID)
 	ctx, cancel := askContext()
 	defer cancel()
 	r, err := c.Responses.config.Store.FindResponse(ctx, c.Tenant.Name, c.ID)
@@ -261,6 +265,7 @@ func (c *Call) deleteResponse() *api.Error {
 	if !c.Responses.keeps() || !namesResponse(c.ID) {
 		return c.noResponse()
 	}
+	c.Responses.settle(c.Tenant.Name, c.ID)
 	if _, fault := c.Responses.Runs.stop(Key{c.Tenant.Name, c.ID}); fault != nil { // its end would be kept again
 		return fault
 	}

@@ -49,7 +49,8 @@ await run("ollama", {
     return r.message.content;
   },
   async abort() {
-    const stream = await client.chat({ model, messages: [{ role: "user", content: "Count to a million." }], stream: true });
+    const format = { type: "array", items: { type: "integer" }, minItems: 300 }; // so long that the answer is under way, however fast the model
+    const stream = await client.chat({ model, messages: [{ role: "user", content: "Count to a million." }], format, stream: true });
     const e = await (async () => { for await (const _ of stream) stream.abort(); })().then(() => assert.fail("not aborted"), (e) => e);
     assert.equal(e.name, "AbortError");
     return e.name;
