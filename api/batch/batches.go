@@ -13,7 +13,6 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"weir/api"
-	"weir/api/edge"
 	"weir/internal/jsonfault"
 )
 
@@ -272,9 +271,6 @@ func (c *call) add(ctx context.Context, b Batch) *api.Error {
 // readOrder reads the body of a request for a batch.
 func (c *call) readOrder(now time.Time) (Batch, *api.Error) {
 	var o batchRequest
-	if fault := edge.Uncoded(&c.ctx.Request.Header); fault != nil {
-		return Batch{}, fault
-	}
 	if err := json.Unmarshal(c.ctx.PostBody(), &o); err != nil {
 		said := jsonfault.Describe(err, c.ctx.PostBody())
 		if t, is := errors.AsType[*json.UnmarshalTypeError](err); is {

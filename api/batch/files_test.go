@@ -205,12 +205,12 @@ func TestUploadsThatAreRefusedLeaveNothing(t *testing.T) {
 	}
 }
 
-// A body with a content coding is refused for it, and not for what its bytes look like.
+// A body under a content coding that it does not have, or that is not known, is refused for it, and not for what its bytes look like.
 func TestCodedOrdersAreRefused(t *testing.T) {
 	w := newWorld(t)
 	w.begin()
 	defer w.end()
-	for coding, want := range map[string]string{"gzip": "unsupported_media_type", "br": "unsupported_media_type", "identity": "missing_required_parameter"} {
+	for coding, want := range map[string]string{"gzip": "malformed_request", "br": "unsupported_media_type", "identity": "missing_required_parameter"} {
 		ctx := newInternalRequest("POST", "/v1/batches", []byte("{}"))
 		ctx.Request.Header.Set("Content-Encoding", coding)
 		w.mux.Handle(ctx)

@@ -21,6 +21,7 @@ type MuxConfig struct {
 
 	DrainRetries     bool // clients refused while the server drains should try again
 	CompressMinBytes int  // smaller responses go as they are
+	MaxRequestBytes  int  // of a body once its content coding is undone; 0: as many as package api takes by default
 
 	IDs IDs // of the requests
 
@@ -29,7 +30,7 @@ type MuxConfig struct {
 
 // Mux is the handler of the API listener: it leads each request to the endpoint of its path, and does for all protocols alike what a request
 // needs beside its answer. In this order: the route is found, the caller identified, method and scope checked, the request named, its trace
-// begun; the endpoint answers; a refusal is written in the protocol's form and told, the answer compressed and told.
+// begun; the body is decoded; the endpoint answers; a refusal is written in the protocol's form and told, the answer compressed and told.
 type Mux struct {
 	config    MuxConfig
 	protocols []Protocol
@@ -38,6 +39,9 @@ type Mux struct {
 
 // NewMux returns a Mux over protocols, to which Register may add.
 func NewMux(c MuxConfig, protocols ...Protocol) *Mux {
+	if c.MaxRequestBytes == 0 {
+		c.MaxRequestBytes = api.DefaultConfig().MaxRequestBytes
+	}
 	m := &Mux{config: c}
 	m.Register(protocols...)
 	return m
@@ -207,7 +211,7 @@ func (m *Mux) answer(x *Exchange, e Endpoint, fault *api.Error) {
 	c := e.Begin(x)
 	defer c.End()
 	if fault == nil {
-		fault = c.Serve()
+		fault = serve(c, ctx, m.config.MaxRequestBytes)
 	} else {
 		x.Route.explain(fault, &ctx.Response.Header)
 	}
@@ -223,6 +227,14 @@ func (m *Mux) answer(x *Exchange, e Endpoint, fault *api.Error) {
 		Compress(ctx, m.config.CompressMinBytes)
 	}
 	x.responded(ctx.Response.StatusCode(), time.Since(x.Arrived))
+}
+
+// serve has a call answer a request, whose body may be coded.
+func serve(c Call, ctx *fasthttp.RequestCtx, most int) *api.Error {
+	if fault := decode(ctx, most); fault != nil {
+		return fault
+	}
+	return c.Serve()
 }
 
 // Refused tells the hooks of a refusal.

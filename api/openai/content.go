@@ -22,7 +22,7 @@ func warn(ctx *fasthttp.RequestCtx, n *jsonbody.Notes) {
 func takesContent(c *call) *api.Error {
 	h := &c.ctx.Request.Header
 	if c.route.dialect() == ollamas && !fromPage(h) {
-		return edge.Uncoded(h)
+		return nil
 	}
 	return edge.IsJSON(h)
 }

@@ -86,7 +86,7 @@ func TestOnlyJSONIsTaken(t *testing.T) {
 		{"Content-Type: text/plain\r\n", 415},
 		{"Content-Type: application/x-www-form-urlencoded\r\n", 415},
 		{"Content-Type:\r\n", 415},
-		{"Content-Type: application/json\r\nContent-Encoding: gzip\r\n", 415},
+		{"Content-Type: application/json\r\nContent-Encoding: br\r\n", 415},
 	} {
 		if res, body := r.do("POST", routeChat, tc.header, chatWith(`"n":1`)); res.StatusCode != tc.status {
 			t.Errorf("%q got %d %s, want %d", tc.header, res.StatusCode, body, tc.status)

@@ -24,7 +24,6 @@ type call struct {
 
 // The fields that every prediction reads.
 var (
-	codingField   = api.NewField("Content-Encoding")
 	userField     = api.NewField(userHeader)
 	classField    = api.NewField(classHeader)
 	deadlineField = api.NewField(deadlineHeader)
@@ -146,15 +145,6 @@ func (c *call) score() *api.Error {
 		answer.Set("X-Weir-"+n.Name, n.Value)
 	}
 	return fault
-}
-
-// body is the request's body with its content coding undone.
-func (c *call) body() ([]byte, *api.Error) {
-	coding := codingField.Of(&c.Ctx.Request.Header)
-	if len(coding) == 0 {
-		return c.Ctx.Request.Body(), nil
-	}
-	return c.decoded(string(coding))
 }
 
 func (c *call) json(v any) *api.Error {

@@ -176,7 +176,7 @@ func (b behind) Serve() *api.Error {
 
 // muxOf is a handler of the server and what is behind it.
 func muxOf(s *Server) *edge.Mux {
-	return edge.NewMux(edge.MuxConfig{Callers: s.config.Callers, DrainRetries: s.config.DrainRetries}, s, behind{})
+	return edge.NewMux(edge.MuxConfig{Callers: s.config.Callers, DrainRetries: s.config.DrainRetries, MaxRequestBytes: s.config.MaxRequestBytes}, s, behind{})
 }
 
 // rig is a server on a real port.

@@ -49,12 +49,8 @@ func (s *Server) index(j *job, ready bool) []indexJSON {
 
 // repositoryIndex answers POST /v2/repository/index.
 func (c *call) repositoryIndex() *api.Error {
-	body, fault := c.body()
-	if fault != nil {
-		return fault
-	}
-	ready := false
-	if s := (scanner{b: body}); s.peek() != 0 {
+	ready, fault := false, (*api.Error)(nil)
+	if s := (scanner{b: c.Ctx.Request.Body()}); s.peek() != 0 {
 		fault = s.fields(func(name []byte) (fault *api.Error) {
 			if string(name) == "ready" {
 				ready, fault = s.boolean("ready")
@@ -79,10 +75,7 @@ func (c *call) repositoryIndex() *api.Error {
 // loadModel answers Triton's request to load a model. What to load is in the server's
 // configuration: a request that brings files or a configuration is refused.
 func (c *call) loadModel() *api.Error {
-	body, fault := c.body()
-	if fault == nil {
-		fault = noParameters(body, "load")
-	}
+	fault := noParameters(c.Ctx.Request.Body(), "load")
 	if fault == nil {
 		fault = c.change(&c.job, "load", c.Params.Name, c.Ctx.RemoteAddr().String())
 	}
@@ -90,10 +83,7 @@ func (c *call) loadModel() *api.Error {
 }
 
 func (c *call) unloadModel() *api.Error {
-	body, fault := c.body()
-	if fault == nil {
-		fault = noParameters(body, "unload", "unload_dependents")
-	}
+	fault := noParameters(c.Ctx.Request.Body(), "unload", "unload_dependents")
 	if fault == nil {
 		fault = c.change(&c.job, "unload", c.Params.Name, c.Ctx.RemoteAddr().String())
 	}

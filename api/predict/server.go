@@ -33,7 +33,7 @@ type Config struct {
 	ClientTimeouts  bool          // what clients say of how long they wait is a deadline, see edge.ClientTimeout
 	Strict          bool          // refuse what is otherwise ignored and named in x-weir-warnings
 	DrainRetries    bool          // clients refused while the server drains should try again
-	MaxRequestBytes int           // of a body once its gzip or deflate is decoded, and of a gRPC message
+	MaxRequestBytes int           // of a gRPC message
 	AbortTimeout    time.Duration // at shutdown, what cancelled requests get to end
 }
 

@@ -80,10 +80,7 @@ func (c *call) predictV1() *api.Error {
 	if fault := c.model(); fault != nil {
 		return fault
 	}
-	body, fault := c.body()
-	if fault != nil {
-		return fault
-	}
+	body := c.Ctx.Request.Body()
 	r := readerV1{scanner: scanner{b: body}, job: &c.job, strict: c.config.Strict}
 	if fault := r.read(); fault != nil {
 		return fault

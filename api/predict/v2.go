@@ -217,11 +217,7 @@ func (c *call) inferV2() *api.Error {
 		return fault
 	}
 	r := readerV2{job: &c.job, terms: &c.terms, strict: c.config.Strict}
-	body, fault := c.body()
-	if fault != nil {
-		return fault
-	}
-	if fault := r.split(body, lengthField.Of(&c.Ctx.Request.Header)); fault != nil {
+	if fault := r.split(c.Ctx.Request.Body(), lengthField.Of(&c.Ctx.Request.Header)); fault != nil {
 		return fault
 	}
 	if c.Internal != nil && r.wantsBinary() {

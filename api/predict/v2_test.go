@@ -255,7 +255,7 @@ func TestCodedBodies(t *testing.T) {
 	for _, c := range []struct {
 		body, coding string
 		status       int
-	}{{bomb, "gzip", 413}, {"xx", "gzip", 400}, {gz[:len(gz)-4], "gzip", 400}, {deflated[:10], "deflate", 400}, {body, "br", 415}} {
+	}{{bomb, "gzip", 413}, {"xx", "gzip", 400}, {gz[:len(gz)-4], "gzip", 400}, {deflated[:10], "deflate", 400}, {body, "br", 415}, {gz, "gzip, gzip", 415}} {
 		if res, got := r.do("POST", path, c.body, "Content-Encoding", c.coding); res.StatusCode != c.status {
 			t.Errorf("%s: %d %s, want %d", c.coding, res.StatusCode, got, c.status)
 		}

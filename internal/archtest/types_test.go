@@ -21,7 +21,6 @@ var wideTypes = map[string]struct {
 	"api/admin.Config":    {28, 12, "what the admin listener is given; each endpoint is one method and one file, and reads few fields"},
 	"api/openai.Server":   {25, 10, "what the server is asked by the process stands beside what it is about"},
 	"api/predict.Server":  {26, 9, "one method per route of the protocols; it has no data that only some of them use"},
-	"api/predict.call":    {30, 7, "a request of either protocol, over HTTP or gRPC, with one file for each form of its body"},
 	"bench.Result":        {20, 11, "a data record: its methods print one table each, beside what the table measures"},
 	"configs.Config":      {24, 8, "the data of all settings; a method derives one subject's options, beside that subject's settings"},
 	"configs.Sources":     {18, 9, "where settings come from: one file for each kind of source"},

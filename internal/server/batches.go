@@ -18,7 +18,7 @@ import (
 // newMux makes the handler of the API listener, without its protocols. about is the edge's configuration.
 func newMux(s *Server, about openai.Config) *edge.Mux {
 	return edge.NewMux(edge.MuxConfig{Callers: s.callers.authenticator, DrainRetries: about.DrainRetries, CompressMinBytes: about.CompressMinBytes,
-		OnPanic: about.Hooks.OnPanic})
+		MaxRequestBytes: s.config.HTTP.MaxRequestBytes, OnPanic: about.Hooks.OnPanic})
 }
 
 // newBatches makes the protocol of files and batches.

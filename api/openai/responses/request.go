@@ -246,6 +246,7 @@ func (r *Request) readEchoed(o *jsonbody.Object, w *translation.Translation, fau
 		w.Set("max_output_tokens", r.maxTokens)
 	}
 	if raw, ok := o.Take("metadata"); ok {
+		jsonbody.Keep(fault, jsonbody.CheckMetadata(raw))
 		r.metadata = bytes.Clone(raw)
 		w.Set("metadata", raw)
 	}

@@ -36,7 +36,7 @@ func (c *Call) WantsChat(o *jsonbody.Object) (*Chat, *api.Error) {
 	if wanted := own.Flag("store", false, &fault); fault != nil || !wanted || !c.keepsResponses() {
 		return nil, nil //nolint:nilnil,nilerr // a wrong type is told by the reader of the request
 	}
-	metadata := readMetadata(own, &fault)
+	metadata := own.Metadata(&fault)
 	raw, _ := own.Take("messages")
 	return &Chat{slices.Clone(raw), metadata}, fault
 }
@@ -204,7 +204,7 @@ func (c *Call) ServeChat(body func() (*jsonbody.Object, *api.Error)) *api.Error 
 		if fault != nil {
 			return fault
 		}
-		metadata := readMetadata(o, &fault)
+		metadata := o.Metadata(&fault)
 		if o.Finish(&fault); fault != nil {
 			return fault
 		}

@@ -28,7 +28,7 @@ func (c *Call) CreateConversation(o *jsonbody.Object, id string) *api.Error {
 		return api.Refuse("unsupported_operation", "conversations are not kept: "+c.keepsNothing())
 	}
 	var fault *api.Error
-	metadata := readMetadata(o, &fault)
+	metadata := o.Metadata(&fault)
 	items := readItems(o, "items", id, false, &fault)
 	o.Finish(&fault)
 	if fault != nil {
@@ -52,19 +52,6 @@ func conversationObject(id string, created int64, metadata []byte) []byte {
 func (c *Call) answer(body []byte) {
 	c.Ctx.SetContentType("application/json")
 	c.Ctx.SetBody(body)
-}
-
-// readMetadata reads an object of texts.
-func readMetadata(o *jsonbody.Object, fault **api.Error) []byte {
-	raw, ok := o.Take("metadata")
-	if !ok {
-		return []byte("{}")
-	}
-	var m map[string]string
-	if err := json.Unmarshal(raw, &m); err != nil || len(m) > 16 {
-		jsonbody.Keep(fault, api.RefuseParam("invalid_value", "metadata", "metadata must be an object of at most 16 texts"))
-	}
-	return slices.Clone(raw)
 }
 
 // readItems reads items that are added to a conversation; each gets a type and an id.
@@ -120,7 +107,7 @@ func (c *Call) describeConversation(body func() (*jsonbody.Object, *api.Error)) 
 	if !o.Has("metadata") {
 		fault = jsonbody.Missing("metadata", "an object of texts, which takes the place of the conversation's own")
 	}
-	metadata := readMetadata(o, &fault)
+	metadata := o.Metadata(&fault)
 	o.Finish(&fault)
 	if fault != nil {
 		return fault
