@@ -26,7 +26,10 @@ type architecture struct {
 	sections  bool     // rope.dimension_sections are of images, and one rotation for texts
 	layered   bool     // layers of its models differ in sizes, see layered
 
-	recurrent recurrence.Kind // of the layers of its models that have no attention; None: all have
+	recurrent recurrence.Kind // of the layers of its models that keep a state; None: there are none
+	joined    bool            // all of its layers keep a state, and have attention beside
+	sole      bool            // each of its layers is attention, recurrence or a network alone, see sole.go
+	neighbour bool            // heads of the delta rule that share keys lie beside each other, see recurrence.Shape.Beside
 }
 
 // architectures in the order that messages list them.
@@ -34,7 +37,7 @@ var architectures = []architecture{
 	llama, qwen2, qwen3, qwen2moe, qwen3moe, gptOSS, glm4moe, olmoe, graniteMoE, ernie45MoE, hunyuanMoE, bailingMoE2, qwen3vlmoe,
 	smollm3, mistral3, phi3, granite, gemma, gemma2, gemma3, gemma4, qwen2vl, qwen3vl, olmo2, exaone4, apertus, glm4,
 	seedOSS, ernie45, internLM2, hunyuanDense, arcee, starcoder2, stableLM, commandR, cohere2,
-	qwen35, qwen35moe, lfm2, lfm2moe, graniteHybrid,
+	qwen35, qwen35moe, qwen3next, lfm2, lfm2moe, graniteHybrid, nemotronH, nemotronHMoE, falconH1,
 	bert, nomicBERT, nomicBERTMoE, jinaBERT2, modernBERT, gemmaEmbedding, gemmaEmbedding2,
 }
 

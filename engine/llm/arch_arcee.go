@@ -8,7 +8,7 @@ import (
 var arcee = architecture{name: "arcee", plan: func(h *hparams) plan {
 	p := h.decoder(vector.RopeNorm)
 	for i := range p.layers {
-		p.layers[i].feed.plain, p.layers[i].feed.act, p.layers[i].feed.curve = true, vector.Identity, squaredReLU
+		p.layers[i].feed.plain, p.layers[i].feed.act = true, vector.SquaredReLU
 	}
 	return p
 }}

@@ -203,7 +203,7 @@ func (b *batch) queries(a *attention, r block) []float32 {
 func (b *batch) reserve(m *model, blockRows int) {
 	rows, q := len(b.tokens), 0
 	for i := range m.layers {
-		q = max(q, m.layers[i].attention.queryValues(), m.layers[i].recurrent.Width())
+		q = max(q, m.layers[i].attention.queryValues(), m.layers[i].recurrent.plan.behind+m.layers[i].recurrent.Width())
 	}
 	grow(&b.x, rows*m.width)
 	grow(&b.q, rows*q)

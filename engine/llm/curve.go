@@ -7,14 +7,11 @@ import (
 )
 
 // xielu is an activation of two curves that meet at zero (Huang and Schlag 2024): above*x^2 + slope*x for positive x,
-// below*(exp(min(x, limit)) - 1 - x) + slope*x for others. The zero value is none. With above 1 alone it is the square of what is positive.
+// below*(exp(min(x, limit)) - 1 - x) + slope*x for others. The zero value is none.
 type xielu struct {
 	above, below, slope, limit float32
 	cut                        bool // what is not positive becomes 0
 }
-
-// squaredReLU is max(x, 0)^2.
-var squaredReLU = xielu{above: 1}
 
 // relu is max(x, 0).
 var relu = xielu{slope: 1, cut: true}

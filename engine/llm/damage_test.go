@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -30,39 +32,85 @@ func FuzzDamagedModel(f *testing.F) {
 	f.Fuzz(func(t *testing.T, model, how uint8, changes []byte) {
 		raw := bytes.Clone(models[int(model)%len(models)])
 		damage(raw, changes)
-		file, err := gguf.Parse(bytes.NewReader(raw), int64(len(raw)))
-		if err != nil {
-			return
+		runDamaged(t, raw, levels[int(how)%len(levels)], attend.KVType(how/8%4))
+	})
+}
+
+// runDamaged generates with a damaged file, twice with the same prompt, and reports whether it opened.
+func runDamaged(t *testing.T, raw []byte, level isa.Level, kv attend.KVType) bool {
+	t.Helper()
+	file, err := gguf.Parse(bytes.NewReader(raw), int64(len(raw)))
+	if err != nil {
+		return false
+	}
+	e, err := Open(file, Options{Threads: 2, Level: level, KVType: kv, KVBlocks: 24, MaxModelLen: 128, OnFault: func(text string) { t.Error(text) }}, nil)
+	if err != nil {
+		return false
+	}
+	defer func() {
+		if err := e.Close(context.Background()); err != nil {
+			t.Error(err)
 		}
-		e, err := Open(file, Options{
-			Threads: 2, Level: levels[int(how)%len(levels)], KVType: attend.KVType(how / 8 % 4),
-			KVBlocks: 12, MaxModelLen: 128, OnFault: func(text string) { t.Error(text) },
-		}, nil)
-		if err != nil {
-			return
+		if s := e.Stats(); s.Panics+s.Faults > 0 || s.Cache.Referenced != 0 {
+			t.Errorf("%+v", s)
 		}
-		defer func() {
-			if err := e.Close(context.Background()); err != nil {
-				t.Error(err)
-			}
-			if s := e.Stats(); s.Panics+s.Faults > 0 || s.Cache.Referenced != 0 {
-				t.Errorf("%+v", s)
-			}
-		}()
-		tokens := make([]int32, 40)
-		for i := range tokens {
-			tokens[i] = int32(i % e.model.vocab)
-		}
+	}()
+	tokens := make([]int32, 40)
+	for i := range tokens {
+		tokens[i] = int32(i % e.model.vocab)
+	}
+	for range 2 { // the second one finds blocks, and a state
 		r := &inference.Request{Prompt: tokens, MaxTokens: 6, N: 2, PromptLogprobs: -1, Sampling: inference.DefaultSampling(), Arrived: time.Now()}
 		if s, err := e.Submit(r); err == nil {
 			read(t, s)
 		}
-	})
+	}
+	return true
+}
+
+// Files of models with states are refused or run, whatever bytes of them are changed: no panic, no block or slot that stays.
+func TestMutantsOfHybridsAreRefusedOrRun(t *testing.T) {
+	var models [][]byte
+	for _, f := range hybrids() {
+		models = append(models, f.build(t))
+	}
+	for _, family := range []string{"nemotron", "qwen3next", "falcon"} {
+		paths, err := filepath.Glob(filepath.Join(decoders, family+"*.gguf"))
+		if err != nil || len(paths) == 0 {
+			t.Fatal(paths, err)
+		}
+		for _, path := range paths {
+			raw, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			models = append(models, raw)
+		}
+	}
+	r, ran, levels := rand.New(rand.NewPCG(28, 1)), 0, isa.Levels()
+	mutants := reference.Repeats(40, 200, 10000)
+	for i := range mutants {
+		raw, changes := bytes.Clone(models[i%len(models)]), make([]byte, 5*(1+r.IntN(4)))
+		for k := range changes {
+			changes[k] = byte(r.IntN(256))
+		}
+		damage(raw, changes)
+		if runDamaged(t, raw, levels[i%len(levels)], attend.KVType(i/len(levels)%4)) {
+			ran++
+		}
+		if t.Failed() {
+			t.Fatalf("mutant %d of model %d, changes %v", i, i%len(models), changes)
+		}
+	}
+	t.Logf("%d of %d ran", ran, mutants)
+	if ran < mutants/10 {
+		t.Errorf("%d of %d files opened: the others are refused before anything of them runs", ran, mutants)
+	}
 }
 
 // damageable are the files that are damaged: one of every family, those of decoders, and of every type of weights where the reference data are beside the checkout.
 func damageable(f *testing.F) (models [][]byte) {
-	for _, m := range families {
+	for _, m := range slices.Concat(families, furtherHybrids) {
 		models = append(models, m.build(f))
 	}
 	paths, _ := filepath.Glob("../../../shared/testdata/logits/*.gguf")

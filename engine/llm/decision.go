@@ -79,7 +79,7 @@ func (h *hparams) decide(p *plan) {
 
 // decisionHead wants what the rows at marks pass through.
 func (l *loader) decisionHead(w *weights, h *hparams) {
-	l.table(&w.questions, "token_types.weight", QuestionTypes, h.width)
+	l.table(&w.questions, "token_types.weight", required, QuestionTypes, h.width)
 	l.norm(&w.head.clsNorm, "cls.norm", layerNorm, h.width, h.eps)
 	l.linear(&w.head.cls, "cls", required, h.width, h.width)
 	l.linear(&w.head.scores, "cls.output", required, 1, h.width)

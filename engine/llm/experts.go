@@ -2,6 +2,7 @@ package llm
 
 import (
 	"fmt"
+	"slices"
 
 	"weir/engine/kernel/vector"
 	"weir/engine/kernel/weight"
@@ -20,6 +21,7 @@ type expertsPlan struct {
 	bias       presence // ffn_{gate,up,down}_exps.bias
 	shared     int      // width of the one that all rows pass through; 0 is none
 	gated      bool     // what that gives counts by sigmoid(gate x)
+	latent     int      // width of what experts get and give, see moeWeights.down; 0: that of the model
 	apart      bool     // beside the experts stands the network's own gate, up and down, each of the two with norms of its own
 }
 
@@ -29,6 +31,7 @@ type moeWeights struct {
 	preferred []float32       // exp_probs_b: what routing adds to each expert's probability, or nil
 	scale     []float32       // ffn_down_exps.scale: by how much each expert counts more, or nil
 	shared    *weight.Matrix  // the gate of the expert that all rows pass through, or nil
+	down, up  linear          // before and behind the experts, where these have another width than the model
 	gates     expertMatrices  // without a matrix in a plain network
 	ups       expertMatrices  //
 	downs     expertMatrices  //
@@ -47,8 +50,12 @@ func readExperts(m *metadata, h *hparams) expertsPlan {
 	if h.arch.experts == absent || h.arch.experts == optional && m.count("expert_count") == 0 {
 		return expertsPlan{}
 	}
-	e := expertsPlan{count: m.size("expert_count", 0), use: m.size("expert_used_count", 0)}
-	e.width = m.size("expert_feed_forward_length", max(h.ffn, 1))
+	e := expertsPlan{count: m.size("expert_count", 0), latent: m.count("moe_latent_size")}
+	if h.arch.sole {
+		e.use, e.width = slices.Max(h.sole.used), slices.Max(h.sole.width)
+	} else {
+		e.use, e.width = m.size("expert_used_count", 0), m.size("expert_feed_forward_length", max(h.ffn, 1))
+	}
 	e.gating = readGating(m)
 	e.shared, h.sharedExperts = m.count("expert_shared_feed_forward_length"), m.count("expert_shared_count")
 	h.expertsStep = max(m.count("interleave_moe_layer_step"), 1)
@@ -76,20 +83,28 @@ func (l *loader) mixture(f *feedForward, at string, h *hparams) {
 	l.linear(&x.router, at+"ffn_gate_inp", e.routerBias, e.count, h.width)
 	l.vector(&x.preferred, at+"exp_probs_b.bias", e.gating.preferred, e.count)
 	l.vector(&x.scale, at+"ffn_down_exps.scale", optional, e.count)
-	if !f.plain && !l.bothExperts(x, e, at, h.width) {
-		l.experts(&x.gates, at+"ffn_gate_exps", e, e.width, h.width)
+	width := h.width
+	if e.latent > 0 {
+		width = e.latent
+		l.linear(&x.down, at+"ffn_latent_down", absent, e.latent, h.width)
+		l.linear(&x.up, at+"ffn_latent_up", absent, h.width, e.latent)
+	}
+	if !f.plain && !l.bothExperts(x, e, at, width) {
+		l.experts(&x.gates, at+"ffn_gate_exps", e, e.width, width)
 	}
 	if x.ups.w == nil {
-		l.experts(&x.ups, at+"ffn_up_exps", e, e.width, h.width)
+		l.experts(&x.ups, at+"ffn_up_exps", e, e.width, width)
 	}
-	l.experts(&x.downs, at+"ffn_down_exps", e, h.width, e.width)
+	l.experts(&x.downs, at+"ffn_down_exps", e, width, e.width)
 	if e.apart {
 		l.apartNorms(&x.apart, at, h)
 	}
 	if e.shared == 0 {
 		return
 	}
-	l.linear(&f.gate, at+"ffn_gate_shexp", absent, e.shared, h.width)
+	if !f.plain {
+		l.linear(&f.gate, at+"ffn_gate_shexp", absent, e.shared, h.width)
+	}
 	l.linear(&f.up, at+"ffn_up_shexp", absent, e.shared, h.width)
 	l.linear(&f.down, at+"ffn_down_shexp", absent, h.width, e.shared)
 	if e.gated {
@@ -172,7 +187,9 @@ func (w *weights) expertBytes() (total int64) {
 
 // matrices are those of the experts, with their names.
 func (x *moeWeights) matrices(at string) []namedMatrix {
-	list := []namedMatrix{{at + "ffn_gate_inp", x.router.w}, {at + "ffn_gate_inp_shexp", x.shared}}
+	list := []namedMatrix{
+		{at + "ffn_gate_inp", x.router.w}, {at + "ffn_gate_inp_shexp", x.shared}, {at + "ffn_latent_down", x.down.w}, {at + "ffn_latent_up", x.up.w},
+	}
 	for _, part := range []struct {
 		name string
 		w    []*weight.Matrix

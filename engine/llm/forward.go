@@ -54,20 +54,20 @@ func (m *model) layer(c *kernel.CPU, kv *attend.Pages, y *layer, b *batch, r blo
 
 // beginLayer leaves what other rows need of a block in a layer: keys and values, or a state.
 func (m *model) beginLayer(c *kernel.CPU, kv *attend.Pages, y *layer, b *batch, r block) {
-	switch {
-	case y.recurrent.exists():
+	if y.recurrent.exists() {
 		y.recurrent.recur(m, c, b, r)
-	case y.attention.exists():
+	}
+	if y.attention.exists() {
 		m.project(c, kv, &y.attention, b, r)
 	}
 }
 
 // endLayer is the rest of a layer.
 func (m *model) endLayer(c *kernel.CPU, kv *attend.Pages, y *layer, b *batch, r block) {
-	switch {
-	case y.recurrent.exists():
+	if y.recurrent.exists() {
 		m.close(c, b, r, b.given(&y.recurrent, r), &y.recurrent.out, &y.recurrent.norms)
-	case y.attention.exists():
+	}
+	if y.attention.exists() {
 		m.attend(c, kv, &y.attention, b, r)
 	}
 	m.finishLayer(c, y, b, r)
@@ -287,6 +287,8 @@ func (m *model) closeAttention(c *kernel.CPU, a *attention, b *batch, r block, a
 // feedForward: x += Down(act(Gate norm(x)) * Up norm(x)).
 func (m *model) feedForward(c *kernel.CPU, f *feedForward, b *batch, r block) {
 	switch {
+	case !f.exists():
+		return
 	case f.experts.apart:
 		f.mixApart(m, c, b, r)
 		return

@@ -43,6 +43,7 @@ type hparams struct {
 	curves             []xielu // of layers
 	layered            layered // of families whose layers differ
 	recurrent          recurrentParams
+	sole               soleParams
 	suppressed         []int32 // tokens that are never sampled
 	dimensions         int     // of a text's vector, where the file says it; 0: it does not
 
@@ -96,18 +97,15 @@ func readHparams(f *gguf.File) (hparams, error) {
 		h.readLayered(m)
 	case h.arch.recurrent != recurrence.None:
 		h.recurrent.readHeads(m, &h)
+		h.sole.read(m, &h)
 	default:
 		h.kvHeads = m.size("attention.head_count_kv", h.heads)
 	}
-	if !h.arch.layered && h.decision.blocks == 0 {
+	if !h.arch.layered && !h.arch.sole && h.decision.blocks == 0 {
 		h.ffn = m.size("feed_forward_length", m.count("expert_feed_forward_length"))
 	}
 	h.context = m.size("context_length", 0)
-	if h.arch.layerNorm {
-		h.eps = float32(m.number("attention.layer_norm_epsilon", math.NaN()))
-	} else {
-		h.eps = float32(m.number("attention.layer_norm_rms_epsilon", math.NaN()))
-	}
+	h.readEpsilon(m)
 	h.readHeadDim(m)
 	if h.scale = float32(m.number("attention.scale", 0)); h.scale == 0 {
 		h.scale = float32(1 / math.Sqrt(float64(max(h.headDim, 1))))
@@ -132,6 +130,16 @@ func readHparams(f *gguf.File) (hparams, error) {
 	}
 	h.name, _, _ = f.String("general.name")
 	return h, errors.Join(h.readVocab(f), h.readSuppressed(f))
+}
+
+// readEpsilon reads what norms add to means of squares. Nemotron's converter writes it under either name.
+func (h *hparams) readEpsilon(m *metadata) {
+	const key, other = "attention.layer_norm_rms_epsilon", "attention.layer_norm_epsilon"
+	if h.arch.layerNorm || h.arch.sole && !m.has(key) {
+		h.eps = float32(m.number(other, math.NaN()))
+	} else {
+		h.eps = float32(m.number(key, math.NaN()))
+	}
 }
 
 // readHeadDim reads the size of heads: without a key the width is divided among them, except where layers have heads of two sizes.

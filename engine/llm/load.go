@@ -178,7 +178,7 @@ func (l *loader) read(w *want, chunk *[]byte, stopped func() error, advance func
 	*chunk = slices.Grow((*chunk)[:0], rows*rowBytes)
 	for r := 0; r < w.rows; r += rows {
 		part := (*chunk)[:min(rows, w.rows-r)*rowBytes]
-		if err := l.f.ReadTensorAt(w.tensor, part, int64((w.first+r)*rowBytes)); err != nil {
+		if err := l.readRows(w, part, r); err != nil {
 			return err
 		}
 		if err := p.Add(w.converted(part)); err != nil {
@@ -191,6 +191,25 @@ func (l *loader) read(w *want, chunk *[]byte, stopped func() error, advance func
 	}
 	*w.matrix, err = p.Matrix()
 	return err
+}
+
+// readRows reads rows of a matrix from row r on.
+func (l *loader) readRows(w *want, to []byte, r int) error {
+	rowBytes := int(w.tensor.RowBytes())
+	if w.order == nil {
+		return l.f.ReadTensorAt(w.tensor, to, int64((w.first+r)*rowBytes))
+	}
+	for order := w.order[r : r+len(to)/rowBytes]; len(order) > 0; {
+		n := 1 // rows that follow each other
+		for n < len(order) && order[n] == order[0]+n {
+			n++
+		}
+		if err := l.f.ReadTensorAt(w.tensor, to[:n*rowBytes], int64(order[0]*rowBytes)); err != nil {
+			return err
+		}
+		to, order = to[n*rowBytes:], order[n:]
+	}
+	return nil
 }
 
 func (w *want) packer() (*weight.Packer, error) {

@@ -86,6 +86,30 @@ func (m *metadata) sizes(key string, layers, fallback int) []int {
 	return sizes
 }
 
+// counts reads counts of layers that may be 0: an array has one of each, a number is that of all. An array may be longer than the layers, as
+// it is in files whose last ones draft tokens.
+func (m *metadata) counts(key string, layers int) []int {
+	list, ok, err := m.f.Ints(m.prefix + "." + key)
+	counts := make([]int, layers)
+	switch {
+	case !ok || err != nil: // a number, or none
+		n := m.count(key)
+		for i := range counts {
+			counts[i] = n
+		}
+		return counts
+	case len(list) < layers:
+		m.fail(key, "is of %d layers, and the model has %d", len(list), layers)
+		return counts
+	}
+	for i := range counts {
+		if list[i] != 0 {
+			counts[i] = m.bounded(key, uint64(max(list[i], 0)))
+		}
+	}
+	return counts
+}
+
 // count is a size that may be 0, as it is where the key is missing.
 func (m *metadata) count(key string) int {
 	if v, ok, err := m.f.Uint(m.prefix + "." + key); err == nil && (!ok || v == 0) {

@@ -12,6 +12,7 @@ type mixing struct {
 	scores []float32 // [rows][experts] of the router
 	gate   []float32 // [rows] of the expert that all rows pass through
 	apart  []float32 // [rows][width] of what experts give beside a network
+	latent []float32 // [2][rows][latent] of what experts get and give that have another width than the model
 	routing
 }
 
@@ -40,7 +41,11 @@ func (m *model) mix(c *kernel.CPU, f *feedForward, b *batch, r block) {
 		to = b.branch[:len(x)]
 		clear(to)
 	}
-	c.Mix(to, in, rows, f.norms.before, e.mixture, &p.Routes)
+	if f.experts.latent > 0 {
+		f.mixLatent(c, b, to, in, rows)
+	} else {
+		c.Mix(to, in, rows, f.norms.before, e.mixture, &p.Routes)
+	}
 	if f.experts.shared > 0 {
 		c.Products(b.gate, rows, weight.Norm{}, f.down.into(to, true))
 	}
@@ -52,14 +57,31 @@ func (m *model) mix(c *kernel.CPU, f *feedForward, b *batch, r block) {
 	}
 }
 
+// mixLatent is what experts give that have another width than the model: up(mix(down x)), added to to.
+func (f *feedForward) mixLatent(c *kernel.CPU, b *batch, to, in []float32, rows int) {
+	p, e, n := &b.mixing, &f.mixture, rows*f.experts.latent
+	grow(&p.latent, 2*b.mostBlock*f.experts.latent)
+	get, give := p.latent[:n], p.latent[n:2*n]
+	c.Products(in, rows, f.norms.before, e.down.into(get, false))
+	clear(give)
+	c.Mix(give, get, rows, weight.Norm{}, e.mixture, &p.Routes)
+	c.Products(give, rows, weight.Norm{}, e.up.into(to, true))
+}
+
 // sharedExpert computes what comes down of the expert that all rows pass through, times its gate.
 func (m *model) sharedExpert(c *kernel.CPU, f *feedForward, b *batch, in []float32, rows int) {
 	if f.experts.shared == 0 {
 		return
 	}
-	gate := f.gate.into(nil, false)
-	gate.Act = f.act
-	c.Gated(b.gate, in, rows, f.norms.before, gate, f.up.into(nil, false))
+	if f.plain {
+		up := f.up.into(b.gate, false)
+		up.Act = f.act
+		c.Products(in, rows, f.norms.before, up)
+	} else {
+		gate := f.gate.into(nil, false)
+		gate.Act = f.act
+		c.Gated(b.gate, in, rows, f.norms.before, gate, f.up.into(nil, false))
+	}
 	if f.mixture.shared == nil {
 		return
 	}

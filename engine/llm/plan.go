@@ -161,6 +161,9 @@ type feedForwardPlan struct {
 	bias    presence // ffn_{gate,up,down}.bias
 }
 
+// exists reports whether the layer has a network.
+func (f *feedForwardPlan) exists() bool { return f.width > 0 || f.experts.count > 0 }
+
 // presence says whether a tensor is expected.
 type presence uint8
 

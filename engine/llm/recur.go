@@ -59,14 +59,17 @@ func (y *recurrent) recur(m *model, c *kernel.CPU, b *batch, r block) {
 		c.Gate(vector.SiLU, given, b.out, r.rows(), y.Width())
 	default:
 		c.Gate(vector.SiLU, given, b.out, r.rows(), y.Width())
+		if y.groupNorms == nil {
+			return
+		}
 		b.norms = groupNormJob{x: given, weights: y.groupNorms, groups: y.Groups, eps: y.norm.Eps, level: c.Level()}
 		c.Run(&b.norms, r.rows(), 8)
 	}
 }
 
-// given is what the heads of a block gave in a recurrent layer, each row in the place of its queries.
+// given is what the heads of a block gave in a recurrent layer, in the place of queries or behind them.
 func (b *batch) given(y *recurrent, r block) []float32 {
-	return b.q[r.lo*b.widest:][:r.rows()*y.Width()]
+	return b.q[r.lo*b.widest+r.rows()*y.plan.behind:][:r.rows()*y.Width()]
 }
 
 // multiplyBy multiplies x by y, element by element.

@@ -10,7 +10,9 @@ type recurrencePlan struct {
 	shape  recurrence.Shape // its zero value is none
 	norms  branchNorms
 	bias   presence // of the convolution
+	norm   presence // of groups, with the scan
 	offset int      // of its part of a sequence's state, in values
+	behind int      // values of a row's queries in the layer, whose attention stands beside; 0: it has none
 }
 
 // recurrent is a layer's plan and tensors. What it computes of norm(x) is named after Qwen's tensors; Mamba's one matrix is all four.
@@ -50,7 +52,7 @@ func (r *recurrentParams) read(m *metadata, h *hparams) {
 		if r.ValueDim = inner / r.Heads; inner%r.Heads != 0 {
 			m.fail("ssm.inner_size", "is %d, not a multiple of time_step_rank %d", inner, r.Heads)
 		}
-		r.Channels = inner + 2*r.Groups*r.KeyDim
+		r.Channels, r.Beside = inner+2*r.Groups*r.KeyDim, h.arch.neighbour
 	}
 	if m.err == nil {
 		m.keep(r.Check())
@@ -58,7 +60,7 @@ func (r *recurrentParams) read(m *metadata, h *hparams) {
 }
 
 // layers says which layers are recurrent: Qwen's files have an array or leave out every so-manieth layer, those of others
-// give a recurrent layer no key-value heads.
+// give a recurrent layer no key-value heads, and where layers are one part alone, no network.
 func (r *recurrentParams) layers(m *metadata, h *hparams) []bool {
 	list, ok, err := m.f.Bools(m.prefix + ".attention.recurrent_layers")
 	m.keep(err)
@@ -72,7 +74,7 @@ func (r *recurrentParams) layers(m *metadata, h *hparams) []bool {
 	}
 	is := make([]bool, h.depth)
 	for i, n := range r.kvHeads {
-		is[i] = n == 0
+		is[i] = h.arch.joined || n == 0 && (!h.arch.sole || h.sole.ffn[i] == 0)
 	}
 	return is
 }
@@ -89,15 +91,13 @@ func (r *recurrentParams) readHeads(m *metadata, h *hparams) {
 		}
 		return
 	}
-	if len(list) < h.depth {
-		m.fail(key, "is of %d layers, and the model has %d", len(list), h.depth)
-		list = make([]int64, h.depth)
-	}
-	for i := range r.kvHeads {
-		if list[i] == 0 {
+	for i, n := range m.counts(key, h.depth) {
+		if n == 0 && h.arch.joined {
+			m.fail(key, "is 0 in layer %d, and all layers of %s have attention", i, h.arch.name)
+		}
+		if n == 0 {
 			continue
 		}
-		n := m.bounded(key, uint64(max(list[i], 0)))
 		if h.kvHeads != 0 && n != h.kvHeads {
 			m.fail(key, "differs between layers (%d and %d), which is not supported", h.kvHeads, n)
 		}
@@ -109,15 +109,19 @@ func (r *recurrentParams) readHeads(m *metadata, h *hparams) {
 	}
 }
 
-// withStates makes the recurrent layers of a plan what they are; the others stay.
+// withStates makes the recurrent layers of a plan what they are; the others stay. Bias is that of convolutions.
 func (p *plan) withStates(h *hparams, bias presence) {
 	for i := range p.layers {
 		if !h.recurrent.is[i] {
 			continue
 		}
 		y := &p.layers[i]
-		y.recurrence = recurrencePlan{shape: h.recurrent.Shape, norms: y.attention.norms, bias: bias, offset: p.stateValues}
-		y.attention = attentionPlan{}
+		y.recurrence = recurrencePlan{shape: h.recurrent.Shape, norms: y.attention.norms, bias: bias, norm: required, offset: p.stateValues}
+		if h.arch.joined {
+			y.recurrence.behind = y.attention.queryValues()
+		} else {
+			y.attention = attentionPlan{}
+		}
 		p.stateValues += h.recurrent.StateValues()
 	}
 }
@@ -133,14 +137,11 @@ func (y *recurrent) want(l *loader, at string, h *hparams) {
 		if !l.fused(at+"shortconv.in_proj", absent, h.width, fusedPart{&y.gate, s.Channels}, fusedPart{&y.after, s.Channels}, fusedPart{&y.mixed, s.Channels}) {
 			l.find(at+"shortconv.in_proj.weight", required, h.width, 3*s.Channels)
 		}
-		l.table(&y.taps, at+"shortconv.conv.weight", s.Channels, s.Taps)
+		l.table(&y.taps, at+"shortconv.conv.weight", required, s.Channels, s.Taps)
 		l.linear(&y.out, at+"shortconv.out_proj", absent, h.width, s.Width())
 		return
 	case recurrence.Delta:
-		l.linear(&y.mixed, at+"attn_qkv", absent, s.Channels, h.width)
-		l.linear(&y.gate, at+"attn_gate", absent, s.Width(), h.width)
-		l.linear(&y.gain, prefix+"beta", absent, s.Heads, h.width)
-		l.linear(&y.time, prefix+"alpha", absent, s.Heads, h.width)
+		y.wantDelta(l, at, h)
 		l.vector(&y.Rate, prefix+"a", required, s.Heads)
 		l.norm(&y.norm, prefix+"norm", rmsNorm, s.ValueDim, h.eps)
 		y.Eps = h.eps
@@ -148,15 +149,36 @@ func (y *recurrent) want(l *loader, at string, h *hparams) {
 		if !l.fused(prefix+"in", absent, h.width, fusedPart{&y.gate, s.Width()}, fusedPart{&y.mixed, s.Channels}, fusedPart{&y.time, s.Heads}) {
 			l.find(prefix+"in.weight", required, h.width, s.Width()+s.Channels+s.Heads)
 		}
-		l.table(&y.Rate, prefix+"a", s.Heads, 1)
-		l.table(&y.Skip, prefix+"d", s.Heads, 1)
-		l.table(&y.groupNorms, prefix+"norm.weight", s.Groups, s.Width()/s.Groups)
+		l.table(&y.Rate, prefix+"a", required, s.Heads, 1)
+		l.table(&y.Skip, prefix+"d", required, s.Heads, 1)
+		l.table(&y.groupNorms, prefix+"norm.weight", y.plan.norm, s.Groups, s.Width()/s.Groups)
 		y.norm.Eps = h.eps
 	}
-	l.table(&y.taps, prefix+"conv1d.weight", s.Channels, s.Taps)
+	l.table(&y.taps, prefix+"conv1d.weight", required, s.Channels, s.Taps)
 	l.vector(&y.Bias, prefix+"conv1d.bias", y.plan.bias, s.Channels)
 	l.vector(&y.Shift, prefix+"dt.bias", required, s.Heads)
 	l.linear(&y.out, prefix+"out", absent, h.width, s.Width())
+}
+
+// wantDelta wants the matrices that the delta rule begins with. Where heads of a group are neighbours, each group's part of a tensor has some
+// rows of each matrix; the first files of Qwen3-Next had all in ssm_in.
+func (y *recurrent) wantDelta(l *loader, at string, h *hparams) {
+	s := &y.Shape
+	each := s.Heads / s.Groups
+	switch _, whole := l.f.Tensor(at + "ssm_in.weight"); {
+	case s.Beside && whole:
+		l.interleaved(at+"ssm_in", h.width, s.Groups, fusedPart{&y.mixed, s.KeyDim}, fusedPart{&y.mixed, s.KeyDim},
+			fusedPart{&y.mixed, each * s.ValueDim}, fusedPart{&y.gate, each * s.ValueDim})
+	default:
+		l.linear(&y.mixed, at+"attn_qkv", absent, s.Channels, h.width)
+		l.linear(&y.gate, at+"attn_gate", absent, s.Width(), h.width)
+	}
+	if s.Beside {
+		l.interleaved(at+"ssm_ba", h.width, s.Groups, fusedPart{&y.gain, each}, fusedPart{&y.time, each})
+		return
+	}
+	l.linear(&y.gain, at+"ssm_beta", absent, s.Heads, h.width)
+	l.linear(&y.time, at+"ssm_alpha", absent, s.Heads, h.width)
 }
 
 // exists reports whether the layer is recurrent.

@@ -17,7 +17,7 @@ import (
 
 // hybrids are the families with recurrent layers.
 func hybrids() (list []tiny) {
-	for _, f := range families {
+	for _, f := range slices.Concat(families, furtherHybrids) {
 		if f.hybrid != recurrence.None {
 			list = append(list, f)
 		}
@@ -132,6 +132,15 @@ func TestUnusableHybridsAreRefused(t *testing.T) {
 		{"lfm2", "attention.head_count_kv", []int32{0, 2}, "is of 2 layers"},
 		{"granitehybrid", "attention.head_count_kv", []int32{2, 1, 0}, "differs between layers"},
 		{"granitehybrid", "ssm.time_step_rank", uint32(8), "shape"},
+		{"nemotron_h", "feed_forward_length", []int32{0, 0, 0, 96}, "is of 4 layers, and the model has 7"},
+		{"nemotron_h", "feed_forward_length", []int32{0, 96, 0, 96, 0, 0, 0}, "feed_forward_length is 96 in layer 1, and attention.head_count_kv 2 there"},
+		{"nemotron_h", "feed_forward_length", []int32{0, 0, 0, 0, 0, 0, 0}, "blk.3.ssm_in.weight is missing"},
+		{"nemotron_h", "feed_forward_length", []int32{0, 0, 0, -5, 0, 0, 0}, "is 0, must be from 1"},
+		{"nemotron_h", "nextn_predict_layers", uint32(7), "is 7, and the file has 7 layers"},
+		{"qwen3next", "ssm.time_step_rank", uint32(8), "shape"},
+		{"qwen3next", "expert_count", uint32(0), "expert_count"},
+		{"falcon-h1", "attention.head_count_kv", []int32{2, 0}, "falcon-h1.attention.head_count_kv is 0 in layer 1"},
+		{"falcon-h1", "ssm.group_count", uint32(4), "shape"},
 	} {
 		t.Run(fmt.Sprint(c.arch, " ", c.key, " ", c.value), func(t *testing.T) {
 			f := hybrids()[slices.IndexFunc(hybrids(), func(f tiny) bool { return f.arch == c.arch })]

@@ -26,7 +26,8 @@ type loader struct {
 // want is one tensor, or some rows of it, and where it goes.
 type want struct {
 	tensor     *gguf.Tensor
-	first      int // row of the tensor
+	first      int   // row of the tensor
+	order      []int // rows of the tensor, where they do not follow each other from the first one on; nil: they do
 	rows, cols int
 	held       gguf.Type       // of the matrix in memory: the tensor's, or F32
 	paired     bool            // for products of bfloat16, instead
@@ -109,8 +110,8 @@ func (l *loader) vector(dst *[]float32, name string, p presence, n int) {
 }
 
 // table wants a [rows][cols] weight as floats.
-func (l *loader) table(dst *[]float32, name string, rows, cols int) {
-	if t := l.find(name, required, cols, rows); t != nil {
+func (l *loader) table(dst *[]float32, name string, p presence, rows, cols int) {
+	if t := l.find(name, p, cols, rows); t != nil {
 		l.wants = append(l.wants, want{tensor: t, rows: rows, cols: cols, vector: dst})
 	}
 }
@@ -150,7 +151,33 @@ func (l *loader) fused(name string, bias presence, cols int, parts ...fusedPart)
 // fusedPart is one of the matrices of a fused tensor.
 type fusedPart struct {
 	to   *linear
-	rows int
+	rows int // of an interleaved one, in each group
+}
+
+// interleaved wants matrices of the same inputs that lie in one tensor, some rows of each for one group after the other. Parts of the same matrix
+// are neighbours in the list, and follow each other in the matrix.
+func (l *loader) interleaved(name string, cols, groups int, parts ...fusedPart) {
+	size := 0
+	for _, p := range parts {
+		size += p.rows
+	}
+	t := l.find(name+".weight", required, cols, size*groups)
+	if t == nil {
+		return // the error is noted
+	}
+	first, last := 0, (*linear)(nil)
+	for _, p := range parts {
+		if p.to != last {
+			l.wants = append(l.wants, l.want(t, 0, 0, cols, &p.to.w))
+		}
+		w := &l.wants[len(l.wants)-1]
+		for g := range groups {
+			for r := range p.rows {
+				w.order = append(w.order, g*size+first+r)
+			}
+		}
+		w.rows, first, last = len(w.order), first+p.rows, p.to
+	}
 }
 
 // norm wants a norm of n values.
@@ -159,7 +186,11 @@ func (l *loader) norm(dst *weight.Norm, name string, p normPlan, n int, eps floa
 		return
 	}
 	dst.Eps = eps
-	l.vector(&dst.Weight, name+".weight", p.norm, n)
+	weights := name + ".weight"
+	if _, ok := l.f.Tensor(name); ok { // as Falcon H1's converter names one of them
+		weights = name
+	}
+	l.vector(&dst.Weight, weights, p.norm, n)
 	l.vector(&dst.Bias, name+".bias", p.bias, n)
 	if _, ok := l.f.Tensor(name + ".bias"); !ok && p.bias == optional {
 		dst.Bias = make([]float32, n)
@@ -174,10 +205,10 @@ func (l *loader) list(h *hparams, p *plan) *weights {
 	}
 	l.matrix(&w.embed, "token_embd.weight", required, h.vocab, h.width)
 	if p.embedding.types > 0 {
-		l.table(&w.typeRows, "token_types.weight", p.embedding.types, h.width)
+		l.table(&w.typeRows, "token_types.weight", required, p.embedding.types, h.width)
 	}
 	if p.embedding.positions > 0 {
-		l.table(&w.posRows, "position_embd.weight", p.embedding.positions, h.width)
+		l.table(&w.posRows, "position_embd.weight", required, p.embedding.positions, h.width)
 	}
 	l.norm(&w.embedNorm, "token_embd_norm", p.embedding.norm, h.width, h.eps)
 	if p.head.pooling == inference.PoolingNone && !h.arch.encoder {
@@ -193,12 +224,7 @@ func (l *loader) list(h *hparams, p *plan) *weights {
 		y, at, first := &w.layers[i], fmt.Sprintf("blk.%d.", i), len(l.wants)
 		y.attention.attentionPlan, y.recurrent.plan, y.feed.feedForwardPlan = p.layers[i].attention, p.layers[i].recurrence, p.layers[i].feed
 		w.branches = w.branches || p.layers[i].branches()
-		if y.recurrent.plan.shape.Kind != recurrence.None {
-			y.recurrent.want(l, at, h)
-		} else {
-			l.attention(&y.attention, at, h)
-		}
-		l.feed(&y.feed, at, h)
+		y.want(l, at, h)
 		l.layerInput(&y.input, i, at, h, p.inputs)
 		l.vector(&y.scale, at+"layer_output_scale.weight", p.layers[i].scaled, 1)
 		w.layerBytes = max(w.layerBytes, wantedBytes(l.wants[first:]))
@@ -206,6 +232,24 @@ func (l *loader) list(h *hparams, p *plan) *weights {
 	l.leave(h.depth, h.drafts)
 	l.refuseUnknown()
 	return w
+}
+
+// want wants the tensors of the layer's parts.
+func (y *layer) want(l *loader, at string, h *hparams) {
+	if y.recurrent.plan.shape.Kind != recurrence.None {
+		y.recurrent.want(l, at, h)
+	}
+	if y.attention.exists() {
+		l.attention(&y.attention, at, h)
+	}
+	if !y.feed.exists() {
+		return
+	}
+	before := l.feedNorm(at)
+	if h.arch.sole || y.feed.beside {
+		before = at + "attn_norm"
+	}
+	l.feed(&y.feed, at, before, h)
 }
 
 // leave passes over the tensors of n layers from the first one on.
@@ -379,11 +423,8 @@ func (l *loader) feedNorm(at string) string {
 	return at + name
 }
 
-func (l *loader) feed(f *feedForward, at string, h *hparams) {
-	before := l.feedNorm(at)
-	if f.beside {
-		before = at + "attn_norm"
-	}
+// feed wants the network's tensors, and the norm before it.
+func (l *loader) feed(f *feedForward, at, before string, h *hparams) {
 	l.norms(&f.norms, f.feedForwardPlan.norms, before, at+"post_ffw_norm", at+"layer_output_norm", h)
 	switch {
 	case f.experts.count > 0 && !f.experts.apart:

@@ -40,6 +40,8 @@ type tiny struct {
 	together bool // gates and ups of experts lie in one tensor
 
 	hybrid recurrence.Kind // every other layer is recurrent, the first one, too
+	joined bool            // all layers are, and have attention beside
+	sole   bool            // layers are one part alone: recurrence, attention, recurrence, a network, and so on
 
 	loud float32 // by which queries and keys are larger; 0 is 1
 }
@@ -115,11 +117,14 @@ func (m tiny) make(t testing.TB) []byte {
 	for i := range layers {
 		at := fmt.Sprintf("blk.%d.", i)
 		vector(at+"attn_norm.weight", tinyWidth, 1, 0.2)
-		vector(at+"ffn_norm.weight", tinyWidth, 1, 0.2)
-		recurrent := m.hybrid != recurrence.None && i%2 == 0
+		recurrent, network := m.hybrid != recurrence.None && (i%2 == 0 || m.joined), !m.sole || i%4 == 3
+		if !m.sole {
+			vector(at+"ffn_norm.weight", tinyWidth, 1, 0.2)
+		}
 		if recurrent {
 			m.recurrent(b, at, matrix, vector)
-		} else {
+		}
+		if m.joined || !recurrent && !(m.sole && network) {
 			rows := q
 			if m.hybrid == recurrence.Delta {
 				rows *= 2
@@ -129,10 +134,14 @@ func (m tiny) make(t testing.TB) []byte {
 			matrix(at+"attn_v.weight", kv, tinyWidth)
 			matrix(at+"attn_output.weight", tinyWidth, q)
 		}
-		if m.experts > 0 {
+		switch {
+		case !network:
+		case m.experts > 0:
 			m.mixture(t, r, b, at)
-		} else {
-			matrix(at+"ffn_gate.weight", tinyFFN, tinyWidth)
+		default:
+			if !m.sole {
+				matrix(at+"ffn_gate.weight", tinyFFN, tinyWidth)
+			}
 			matrix(at+"ffn_up.weight", tinyFFN, tinyWidth)
 			matrix(at+"ffn_down.weight", tinyWidth, tinyFFN)
 		}
@@ -168,14 +177,22 @@ const (
 
 // hybridKeys sets what files say of recurrent layers.
 func (m tiny) hybridKeys(set func(key string, v any), layers int) {
-	heads := make([]int32, layers)
+	heads, networks := make([]int32, layers), make([]int32, layers)
 	for i := range heads {
-		heads[i] = int32(i % 2 * tinyKVHeads)
+		if m.sole && i%4 == 3 {
+			networks[i] = tinyFFN
+		} else {
+			heads[i] = int32(i % 2 * tinyKVHeads)
+		}
 	}
-	if m.hybrid == recurrence.Delta {
+	switch {
+	case m.hybrid == recurrence.Delta:
 		set("full_attention_interval", uint32(2))
-	} else {
+	case !m.joined:
 		set("attention.head_count_kv", heads)
+	}
+	if m.sole {
+		set("feed_forward_length", networks)
 	}
 	if m.hybrid == recurrence.Convolution {
 		set("shortconv.l_cache", uint32(tinyTaps))
@@ -207,8 +224,12 @@ func (m tiny) recurrent(b *gguf.Builder, at string, matrix func(name string, row
 	case recurrence.Delta:
 		matrix(at+"attn_qkv.weight", tinyChannels, tinyWidth)
 		matrix(at+"attn_gate.weight", tinyInner, tinyWidth)
-		matrix(at+"ssm_beta.weight", tinyStateHeads, tinyWidth)
-		matrix(at+"ssm_alpha.weight", tinyStateHeads, tinyWidth)
+		if m.arch == "qwen3next" {
+			matrix(at+"ssm_ba.weight", 2*tinyStateHeads, tinyWidth)
+		} else {
+			matrix(at+"ssm_beta.weight", tinyStateHeads, tinyWidth)
+			matrix(at+"ssm_alpha.weight", tinyStateHeads, tinyWidth)
+		}
 		vector(at+"ssm_a", tinyStateHeads, -1, 0.2)
 		vector(at+"ssm_norm.weight", tinyValueDim, 1, 0.2)
 	default:
@@ -308,6 +329,13 @@ var families = []tiny{
 	{arch: "lfm2", typ: gguf.TypeF16, seed: 15, layers: 3, tied: true, norms: true, hybrid: recurrence.Convolution},
 	{arch: "granitehybrid", typ: gguf.TypeF32, seed: 16, layers: 3, tied: true, hybrid: recurrence.Scan},
 	{arch: "gpt-oss", typ: gguf.TypeQ8_0, seed: 13, bias: true, experts: 6, edit: windowOf("gpt-oss", 20)},
+}
+
+// furtherHybrids differ from those of families in what their layers have beside a state.
+var furtherHybrids = []tiny{
+	{arch: "nemotron_h", typ: gguf.TypeF16, seed: 17, layers: 7, hybrid: recurrence.Scan, sole: true},
+	{arch: "qwen3next", typ: gguf.TypeQ8_0, seed: 18, layers: 3, norms: true, experts: 5, hybrid: recurrence.Delta},
+	{arch: "falcon-h1", typ: gguf.TypeQ8_0, seed: 19, layers: 2, hybrid: recurrence.Scan, joined: true},
 }
 
 // differingFamilies are all families; in a short run, which the race detector's is, four whose steps differ: dense layers of floats and of

@@ -18,6 +18,7 @@ var shapes = []Shape{
 	{Kind: Convolution, Taps: 4, Channels: pieceChannels + 17},
 	{Kind: Delta, Taps: 4, Channels: 2*2*16 + 4*16, Heads: 4, Groups: 2, KeyDim: 16, ValueDim: 16},
 	{Kind: Delta, Taps: 4, Channels: 2*128 + 3*24, Heads: 3, Groups: 1, KeyDim: 128, ValueDim: 24},
+	{Kind: Delta, Taps: 4, Channels: 2*2*16 + 4*16, Heads: 4, Groups: 2, KeyDim: 16, ValueDim: 16, Beside: true},
 	{Kind: Scan, Taps: 4, Channels: 2*2*16 + 8*16, Heads: 8, Groups: 2, KeyDim: 16, ValueDim: 16},
 	{Kind: Scan, Taps: 2, Channels: 2*4 + 2*40, Heads: 2, Groups: 1, KeyDim: 4, ValueDim: 40},
 }
@@ -94,7 +95,9 @@ func (l *Layer) head(h int, in input, y [][]float64, out []float64) {
 	d, e, group := l.KeyDim, l.ValueDim, h/(l.Heads/l.Groups)
 	queries, keys, values := l.Heads*e+(l.Groups+group)*d, l.Heads*e+group*d, h*e
 	if l.Kind == Delta {
-		group = h % l.Groups
+		if !l.Beside {
+			group = h % l.Groups
+		}
 		queries, keys, values = group*d, (l.Groups+group)*d, 2*l.Groups*d+h*e
 	}
 	state := make([]float64, e*d)

@@ -25,6 +25,8 @@ type Shape struct {
 	Groups   int // of heads with the same keys and queries
 	KeyDim   int // values of a key or query
 	ValueDim int // values of a head
+
+	Beside bool // of Delta: heads of a group lie beside each other, as they do with Scan; otherwise they are dealt to groups in turns
 }
 
 // ErrShape is wrapped by every refusal of a shape.
@@ -86,18 +88,25 @@ func (s *Shape) headState() int { return s.tiles() * s.KeyDim * tileValues }
 // tiles is how many tiles a head's values take.
 func (s *Shape) tiles() int { return (s.ValueDim + tileValues - 1) / tileValues }
 
-// keys, queries and values are where a row of channels has those of a head: Qwen's converter deals value heads to key heads in turns,
-// Mamba's groups are of neighbours.
+// group is that of a head: Qwen3.5's converter deals value heads to key heads in turns, groups of Qwen3-Next and Mamba are neighbours.
+func (s *Shape) group(head int) int {
+	if s.Kind == Delta && !s.Beside {
+		return head % s.Groups
+	}
+	return head / (s.Heads / s.Groups)
+}
+
+// keys, queries and values are where a row of channels has those of a head.
 func (s *Shape) keys(head int) int {
 	if s.Kind == Delta {
-		return (s.Groups + head%s.Groups) * s.KeyDim
+		return (s.Groups + s.group(head)) * s.KeyDim
 	}
-	return s.Heads*s.ValueDim + head/(s.Heads/s.Groups)*s.KeyDim
+	return s.Heads*s.ValueDim + s.group(head)*s.KeyDim
 }
 
 func (s *Shape) queries(head int) int {
 	if s.Kind == Delta {
-		return head % s.Groups * s.KeyDim
+		return s.group(head) * s.KeyDim
 	}
 	return s.keys(head) + s.Groups*s.KeyDim
 }

@@ -46,9 +46,10 @@ const (
 	Identity Activation = iota
 	SiLU
 	GELU
+	SquaredReLU // max(x, 0)^2, of networks without a gate
 )
 
-// Gate computes dst = a(gate) * up for an activation other than Identity; dst may
+// Gate computes dst = a(gate) * up for SiLU and GELU; dst may
 // be either.
 func (a Activation) Gate(level isa.Level, dst, gate, up []float32) {
 	if a == GELU {
@@ -58,10 +59,15 @@ func (a Activation) Gate(level isa.Level, dst, gate, up []float32) {
 	SwiGLU(level, dst, gate, up)
 }
 
-// Apply replaces x by a(x), for Identity and GELU.
+// Apply replaces x by a(x), for all activations except SiLU.
 func (a Activation) Apply(level isa.Level, x []float32) {
-	if a == GELU {
+	switch a {
+	case GELU:
 		gelu(level, x)
+	case SquaredReLU:
+		for i, v := range x {
+			x[i] = max(v, 0) * v
+		}
 	}
 }
 

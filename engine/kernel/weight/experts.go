@@ -17,7 +17,7 @@ type Expert struct{ Gate, Up, Down Linear }
 // Mixture is what computes a mixture of experts, whose matrices of one place are of one shape, and those of gates and ups alike.
 type Mixture struct {
 	Experts []Expert
-	Act     vector.Activation // of gates; without gates Identity or GELU
+	Act     vector.Activation // of gates; without gates Identity, GELU or SquaredReLU
 	Clamp   vector.Clamp      // instead of Act, in networks with a gate
 	Fine    bool              // of gates and ups, see Product
 }

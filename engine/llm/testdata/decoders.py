@@ -86,9 +86,11 @@ class Model:
     def gated(self, at, x, act):
         return self.times(at + "ffn_down", act(self.times(at + "ffn_gate", x, self.ffn)) * self.times(at + "ffn_up", x, self.ffn), self.width)
 
-    def experts(self, at, x, count=7, use=3, width=20, gate=None, divided=True, scale=1.0, preferred=False, groups=None, shared=0, gated=False):
+    def experts(self, at, x, count=7, use=3, width=20, gate=None, divided=True, scale=1.0, preferred=False, groups=None, shared=0, gated=False,
+                act=None, latent=0):
         """A mixture of experts: rows pass through the best, and all through the shared one; scores become probabilities by gate, which is
-        softmax where there is none. Groups are (count, used): the ones whose best two are largest in sum."""
+        softmax where there is none. Groups are (count, used): the ones whose best two are largest in sum. With act there are no gates, and
+        with latent experts get and give rows of that width."""
         p = self.times(at + "ffn_gate_inp", x, count)
         p = gate(p) if gate else np.exp(p - p.max(-1, keepdims=True)) / np.exp(p - p.max(-1, keepdims=True)).sum(-1, keepdims=True)
         key = p + (self.tensor(at + "exp_probs_b.bias", count, spread=0.2) if preferred else 0)
@@ -101,15 +103,20 @@ class Model:
             for t, row in enumerate(kept):
                 mask[t, row] = 0
             key = (parts + mask).reshape(len(x), count)
-        gates, ups = (self.tensor(f"{at}ffn_{n}_exps.weight", count, width, self.width, spread=0.3) for n in ("gate", "up"))
-        downs = self.tensor(at + "ffn_down_exps.weight", count, self.width, width, spread=0.3)
-        y = np.zeros_like(x)
-        for t, row in enumerate(x):
+        rows = self.times(at + "ffn_latent_down", x, latent) if latent else x
+        gates, ups = (None if act and n == "gate" else self.tensor(f"{at}ffn_{n}_exps.weight", count, width, latent or self.width, spread=0.3) for n in ("gate", "up"))
+        downs = self.tensor(at + "ffn_down_exps.weight", count, latent or self.width, width, spread=0.3)
+        y = np.zeros_like(rows)
+        for t, row in enumerate(rows):
             chosen = np.argsort(-key[t])[:use]
             share = p[t, chosen] / (p[t, chosen].sum() if divided else 1) * scale
-            y[t] = sum(w * (downs[e] @ (silu(gates[e] @ row) * (ups[e] @ row))) for e, w in zip(chosen, share))
+            y[t] = sum(w * (downs[e] @ (act(ups[e] @ row) if act else silu(gates[e] @ row) * (ups[e] @ row))) for e, w in zip(chosen, share))
+        if latent:
+            y = self.times(at + "ffn_latent_up", y, self.width)
         if shared:
-            inner = silu(self.times(at + "ffn_gate_shexp", x, shared)) * self.times(at + "ffn_up_shexp", x, shared)
+            gate = None if act else self.times(at + "ffn_gate_shexp", x, shared)
+            up = self.times(at + "ffn_up_shexp", x, shared)
+            inner = act(up) if act else silu(gate) * up
             by = 1 / (1 + np.exp(-(x @ self.tensor(at + "ffn_gate_inp_shexp.weight", self.width)))) if gated else np.ones(len(x))
             y = y + by[:, None] * self.times(at + "ffn_down_shexp", inner, self.width)
         return y
@@ -440,6 +447,174 @@ def sigmoid(x):
     return 1 / (1 + np.exp(-x))
 
 
+def softplus(x):
+    return np.logaddexp(0, x)
+
+
+def squared_relu(x):
+    return np.maximum(x, 0) ** 2
+
+
+class Hybrid(Model):
+    """A model whose layers keep states: heads have matrices [value][key], and each row of a text changes them."""
+
+    def state(self, taps, heads, groups, key, value):
+        self.taps, self.state_heads, self.groups, self.key, self.value = taps, heads, groups, key, value
+        f = self.file
+        f.add_ssm_conv_kernel(taps)
+        f.add_ssm_state_size(key)
+        f.add_ssm_group_count(groups)
+        f.add_ssm_time_step_rank(heads)
+        f.add_ssm_inner_size(heads * value)
+
+    def convolve(self, at, x, bias):
+        w = self.tensor(at + "ssm_conv1d.weight", x.shape[-1], self.taps, spread=0.5)
+        padded = np.concatenate([np.zeros((self.taps - 1, x.shape[-1])), x])
+        y = sum(padded[t : t + len(x)] * w[:, t] for t in range(self.taps))
+        return silu(y + (self.tensor(at + "ssm_conv1d.bias", x.shape[-1], spread=0.3) if bias else 0))
+
+    def rms_groups(self, name, x, groups):  # x is [tokens][groups*...], and each group has weights of its own
+        y = x.reshape(len(x), groups, -1)
+        y = y / np.sqrt((y * y).mean(-1, keepdims=True) + EPS) * self.tensor(name, groups, y.shape[-1], mean=1, spread=0.2)
+        return y.reshape(len(x), -1)
+
+    def mamba(self, at, x, normed=True, bias=True):
+        heads, key, value, groups = self.state_heads, self.key, self.value, self.groups
+        inner, shared = heads * value, groups * key
+        z, mixed, time = np.split(self.times(at + "ssm_in", x, 2 * inner + 2 * shared + heads), [inner, 2 * inner + 2 * shared], axis=-1)
+        mixed = self.convolve(at, mixed, bias)
+        time = softplus(time + self.tensor(at + "ssm_dt.bias", heads, spread=0.5))
+        rate = self.tensor(at + "ssm_a", heads, 1, mean=-1, spread=0.2)[:, 0]
+        skip = self.tensor(at + "ssm_d", heads, 1, mean=1, spread=0.2)[:, 0]
+        y = np.zeros((len(x), heads, value))
+        for h in range(heads):
+            s, g = np.zeros((value, key)), h // (heads // groups)
+            for t, row in enumerate(mixed):
+                v, b, c = row[h * value : (h + 1) * value], row[inner + g * key :][:key], row[inner + shared + g * key :][:key]
+                s = np.exp(time[t, h] * rate[h]) * s + time[t, h] * np.outer(v, b)
+                y[t, h] = s @ c + skip[h] * v
+        y = y.reshape(len(x), -1) * silu(z)
+        if normed:
+            y = self.rms_groups(at + "ssm_norm.weight", y, groups)
+        return self.times(at + "ssm_out", y, self.width)
+
+    def delta(self, at, x, legacy):
+        """Qwen3-Next's gated delta rule: heads of a group of keys are neighbours."""
+        heads, key, value, groups = self.state_heads, self.key, self.value, self.groups
+        each, inner, shared, n = heads // groups, heads * value, groups * key, len(x)
+        if legacy:  # of each group its query, key, values and gates
+            parts = self.times(at + "ssm_in", x, 2 * shared + 2 * inner).reshape(n, groups, -1)
+            q, k, v, z = (p.reshape(n, -1) for p in np.split(parts, [key, 2 * key, 2 * key + each * value], axis=-1))
+            mixed = np.concatenate([q, k, v], axis=-1)
+        else:
+            mixed, z = self.times(at + "attn_qkv", x, 2 * shared + inner), self.times(at + "attn_gate", x, inner)
+        beta, alpha = np.split(self.times(at + "ssm_ba", x, 2 * heads).reshape(n, groups, 2 * each), 2, axis=-1)
+        beta, alpha = sigmoid(beta.reshape(n, heads)), alpha.reshape(n, heads)
+        mixed = self.convolve(at, mixed, False)
+        decay = np.exp(softplus(alpha + self.tensor(at + "ssm_dt.bias", heads, spread=0.5)) * self.tensor(at + "ssm_a", heads, mean=-1, spread=0.2))
+        unit = lambda a: a / np.sqrt((a * a).sum(-1, keepdims=True) + EPS)
+        y = np.zeros((n, heads, value))
+        for h in range(heads):
+            s, g = np.zeros((value, key)), h // each
+            for t, row in enumerate(mixed):
+                q, k, v = unit(row[g * key :][:key]) / np.sqrt(key), unit(row[shared + g * key :][:key]), row[2 * shared + h * value :][:value]
+                s = decay[t, h] * s
+                s = s + np.outer(beta[t, h] * (v - s @ k), k)
+                y[t, h] = s @ q
+        y = self.rms(at + "ssm_norm", y).reshape(n, -1) * silu(z)
+        return self.times(at + "ssm_out", y, self.width)
+
+
+def nemotron(name, seed, kinds, experts=None, latent=0, drafts=0):
+    """Layers that are Mamba 2 (M), attention (*) or a network (-) alone, behind one norm."""
+    layers = kinds + "*" * drafts
+    m = Hybrid("nemotron_h_moe" if experts else "nemotron_h", name, seed, width=24, heads=6, kv=[2 if k == "*" else 0 for k in layers], dim=8,
+               ffn=[0 if k != "-" else 20 if experts else 40 for k in layers], layers=len(layers))
+    m.kv = 2
+    m.file.add_layer_norm_eps(EPS)
+    m.state(4, 6, 2, 12, 8)
+    if experts:
+        m.file.add_expert_count(7)
+        m.file.add_expert_used_count(3)
+        m.file.add_expert_feed_forward_length(20)
+        m.file.add_expert_shared_feed_forward_length(28)
+        m.file.add_expert_shared_count(1)
+        m.file.add_expert_weights_norm(True)
+        m.file.add_expert_weights_scale(2.5)
+        if latent:
+            m.file.add_moe_latent_size(latent)
+    if drafts:
+        m.file.add_nextn_predict_layers(drafts)
+    x = m.embedding[tokens]
+    for i, kind in enumerate(kinds):
+        at = f"blk.{i}."
+        y = m.rms(at + "attn_norm", x)
+        if kind == "M":
+            y = m.mamba(at, y)
+        elif kind == "*":
+            q, k, v = m.qkv(at, y)
+            y = m.times(at + "attn_output", m.attend(m.split(q, 6), m.split(k, 2), m.split(v, 2)), m.width)
+        elif experts:
+            y = m.experts(at, y, gate=sigmoid, preferred=True, scale=2.5, shared=28, act=squared_relu, latent=latent)
+        else:
+            y = m.times(at + "ffn_down", squared_relu(m.times(at + "ffn_up", y, 40)), m.width)
+        x = x + y
+    logits = m.logits(m.rms("output_norm", x))
+    for i in range(len(kinds), len(layers)):  # attention and experts, which draft tokens
+        at = f"blk.{i}."
+        m.qkv(at, x)
+        m.tensor(at + "attn_output.weight", 24, 48)
+        m.tensor(at + "nextn.eh_proj.weight", 24, 48)
+        for n in ("attn_norm", "post_attention_norm", "nextn.enorm", "nextn.hnorm", "nextn.shared_head_norm"):
+            m.tensor(f"{at}{n}.weight", 24)
+        m.experts(at, x[:1], gate=sigmoid, preferred=True, shared=28, act=squared_relu, latent=latent)
+    m.save(logits)
+
+
+def qwen3next(name, seed, legacy):
+    m = Hybrid("qwen3next", name, seed, width=24, heads=6, kv=2, dim=12, ffn=20, layers=4)
+    m.state(4, 6, 2, 12, 12)
+    m.file.add_expert_count(7)
+    m.file.add_expert_used_count(3)
+    m.file.add_expert_feed_forward_length(20)
+    m.file.add_expert_shared_feed_forward_length(28)
+    m.file.add_rope_dimension_count(6)
+    m.file.add_full_attention_interval(3)
+    x = m.embedding[tokens]
+    for i in range(4):
+        at = f"blk.{i}."
+        y = m.rms(at + "attn_norm", x)
+        if (i + 1) % 3:
+            y = m.delta(at, y, legacy)
+        else:
+            q = m.times(at + "attn_q", y, 2 * 72).reshape(len(x), 6, 2, 12)
+            k, v = m.times(at + "attn_k", y, 24), m.times(at + "attn_v", y, 24)
+            q, gate = m.rms(at + "attn_q_norm", q[:, :, 0].transpose(1, 0, 2)), q[:, :, 1].reshape(len(x), -1)
+            k = m.rms(at + "attn_k_norm", m.split(k, 2))
+            a = m.attend(halves(q, dims=6), halves(k, dims=6), m.split(v, 2))
+            y = m.times(at + "attn_output", a * sigmoid(gate), m.width)
+        x = x + y
+        x = x + m.experts(at, m.rms(at + "post_attention_norm", x), shared=28, gated=True)
+    m.save(m.logits(m.rms("output_norm", x)))
+
+
+def falcon(name, seed, normed):
+    m = Hybrid("falcon-h1", name, seed, width=24, heads=6, kv=2, dim=8, ffn=40)
+    m.state(4, 6, 2, 12, 8)
+    m.file.add_rope_freq_base(f32(1e11))
+    x = m.embedding[tokens]
+    for i in range(LAYERS):
+        at = f"blk.{i}."
+        y = m.rms(at + "attn_norm", x)
+        q, k, v = m.qkv(at, y)
+        turn = lambda a, n: halves(m.split(a, n), f32(1e11))
+        a = m.times(at + "attn_output", m.attend(turn(q, 6), turn(k, 2), m.split(v, 2)), m.width)
+        x = x + a + m.mamba(at, y, normed)
+        y = x / np.sqrt((x * x).mean(-1, keepdims=True) + EPS) * m.tensor(at + "ffn_norm", m.width, mean=1, spread=0.2)  # a name without .weight
+        x = x + m.gated(at, y, silu)
+    m.save(m.logits(m.rms("output_norm", x)))
+
+
 if __name__ == "__main__":
     folder = pathlib.Path(sys.argv[1])
     folder.mkdir(exist_ok=True)
@@ -488,3 +663,9 @@ if __name__ == "__main__":
             ("add_expert_gating_func", gguf.ExpertGatingFuncType.SIGMOID), ("add_expert_group_count", 4), ("add_expert_group_used_count", 2)])
     mixture("qwen3vlmoe", 58, lambda x: halves(x, f32(5e6)), heads=True, dim=12, keys=[width, ("add_rope_freq_base", 5e6),
             ("add_rope_dimension_sections", [2, 2, 2, 0]), ("add_num_deepstack_layers", 2)])
+    nemotron("nemotron_h", 60, "M-M*-")
+    nemotron("nemotron_h_moe-latent", 61, "M-*M-", experts=True, latent=16, drafts=1)
+    qwen3next("qwen3next", 80, legacy=False)
+    qwen3next("qwen3next-first", 87, legacy=True)
+    falcon("falcon-h1", 64, normed=True)
+    falcon("falcon-h1-plain", 65, normed=False)
