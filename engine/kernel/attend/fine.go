@@ -1,7 +1,5 @@
 package attend
 
-import "encoding/binary"
-
 // Sequences whose attention must lose nothing keep float16 in the pages of a store that rounds, as many tokens of them as a page has room
 // for: half a block of q8_0, a quarter of one of q4_0. Such a block may be smaller than a tile. Then it has a part of one, laid out alike with
 // fewer tokens, keys [HeadDim][part] and values [part][HeadDim], and attention joins the parts of a segment in the worker's memory, as
@@ -68,11 +66,7 @@ func (w *attendWork) joinParts(places []int) []int {
 		first := i % (tileTokens / part) * part
 		to := w.opened[whole*size:][:size]
 		keys, values := 2*part*kv.HeadDim, to[kv.valuesAt():]
-		for d := range kv.HeadDim {
-			for k := 0; k < 2*part; k += 8 {
-				binary.LittleEndian.PutUint64(to[2*(d*tileTokens+first)+k:], binary.LittleEndian.Uint64(from[2*d*part+k:]))
-			}
-		}
+		joinKeys(to[2*first:], from[:keys], kv.HeadDim, part)
 		copy(values[2*first*kv.HeadDim:], from[keys:])
 		if first+part == tileTokens || i == len(places)-1 {
 			places[whole] = whole * size
@@ -80,4 +74,23 @@ func (w *attendWork) joinParts(places []int) []int {
 		}
 	}
 	return places[:whole]
+}
+
+// joinKeys writes the keys of a part, [dim][part] of two bytes each, to their place among the columns of a tile, [dim][tileTokens]. The
+// parts of q8_0, of eight tokens, and of q4_0, of four, go in one move a row.
+func joinKeys(to, from []byte, dim, part int) {
+	switch part {
+	case 8:
+		for d := range dim {
+			*(*[16]byte)(to[2*tileTokens*d:]) = [16]byte(from[16*d:])
+		}
+	case leastPart:
+		for d := range dim {
+			*(*[8]byte)(to[2*tileTokens*d:]) = [8]byte(from[8*d:])
+		}
+	default:
+		for d := range dim {
+			copy(to[2*tileTokens*d:], from[2*part*d:][:2*part])
+		}
+	}
 }

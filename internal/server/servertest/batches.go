@@ -58,15 +58,21 @@ func (s *Server) Upload(key, text string, fields ...string) (status int, answer 
 	return s.CallJSON(http.MethodPost, "/v1/files", key, form.FormDataContentType(), &body)
 }
 
-// Batch uploads lines and makes a batch of them.
+// Batch uploads lines of chats and makes a batch of them.
 func (s *Server) Batch(key, lines string) (id string) {
+	s.T.Helper()
+	return s.BatchFor(key, "/v1/chat/completions", lines)
+}
+
+// BatchFor is Batch of lines for another endpoint.
+func (s *Server) BatchFor(key, endpoint, lines string) (id string) {
 	s.T.Helper()
 	status, file := s.Upload(key, lines, "purpose", "batch")
 	if status != 200 {
 		s.T.Fatalf("upload: %d %v", status, file)
 	}
 	status, b := s.CallJSON(http.MethodPost, "/v1/batches", key, "application/json", strings.NewReader(fmt.Sprintf(
-		`{"input_file_id":%q,"endpoint":"/v1/chat/completions","completion_window":"24h","metadata":{"a":"b"}}`, file["id"])))
+		`{"input_file_id":%q,"endpoint":%q,"completion_window":"24h","metadata":{"a":"b"}}`, file["id"], endpoint)))
 	if status != 200 || b["status"] != "validating" {
 		s.T.Fatalf("create: %d %v", status, b)
 	}
