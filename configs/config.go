@@ -10,6 +10,7 @@
 package configs
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -96,6 +97,7 @@ type Model struct {
 	Path         string   // a GGUF file; empty is the embedded model
 	Engine       string   // one of Engines
 	ChatTemplate string   // a file or the name of a format; empty: the model's own
+	TemplateArgs string   // what the template knows where a request's chat_template_kwargs do not say, a JSON object; empty: nothing
 	Calls        string   // the form of tool calls by name; empty: as the template shows
 	Thoughts     string   // the form of thoughts, the same
 	ServedNames  []string // the first is the model's id, the rest are aliases; none: the file's name
@@ -373,6 +375,9 @@ func modelSettings(m *Model) []Setting {
 		{Key: "model.chat_template", Flag: "chat-template",
 			Usage:   "chat template: a file, or chatml, gemma, gemma4, llama2, llama3 or zephyr; empty is the model's own",
 			binding: bindText(&m.ChatTemplate, "a path or a name", anyText)},
+		{Key: TemplateArgsKey, Flag: "default-chat-template-kwargs",
+			Usage:   `variables of the chat template where a request's chat_template_kwargs do not say, as {"enable_thinking": false}`,
+			binding: bindText(&m.TemplateArgs, "a JSON object", isJSONObject)},
 		{Key: CallsKey, Flag: "tool-call-parser",
 			Usage:   "how the model writes tool calls: hermes, llama3_json, qwen3_coder, … (a wrong name lists all); empty is as the chat template shows",
 			binding: bindText(&m.Calls, "a name", anyText)},
@@ -434,6 +439,12 @@ func engineSettings(e *Engine) []Setting {
 			binding: bindText(&e.PrefixCacheKey,
 				"a key of at least 16 bytes, best from the environment or the file, or nothing", isPrefixCacheKey)},
 	}
+}
+
+// isJSONObject reports whether a text is a JSON object, or empty.
+func isJSONObject(s string) bool {
+	var o map[string]json.RawMessage
+	return s == "" || json.Unmarshal([]byte(s), &o) == nil && o != nil
 }
 
 func anyText(string) bool { return true }

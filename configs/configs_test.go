@@ -226,14 +226,15 @@ func TestEverySettingReachesTheTree(t *testing.T) {
 		"server.advertise_url":        "http://10.0.0.7:8000",
 		"quota.redis":                 "redis://localhost:6379/0", "quota.failure": "closed",
 		"predict.feature_redis": "redis://localhost:6379/0", "predict.drift_psi": "0.3", "predict.log_inputs": "full",
-		"store.url":               "sqlite:x",
-		"store.key_pepper":        "thirty-two bytes or more, that are not known",
-		"store.master_key":        "pepper",
-		"store.data_keys":         "sqlite:y",
-		"store.prompt_retention":  "48h",
-		"files.ttl":               "48h",
-		"batch.price_percent":     "20",
-		"model.embedding_prompts": "query=search_query: ",
+		"store.url":                          "sqlite:x",
+		"store.key_pepper":                   "thirty-two bytes or more, that are not known",
+		"store.master_key":                   "pepper",
+		"store.data_keys":                    "sqlite:y",
+		"store.prompt_retention":             "48h",
+		"files.ttl":                          "48h",
+		"batch.price_percent":                "20",
+		"model.embedding_prompts":            "query=search_query: ",
+		"model.default_chat_template_kwargs": `{"enable_thinking": false}`,
 	}
 	s := New()
 	for i := range s.table {

@@ -72,6 +72,7 @@ var Policies = []string{"prefix", "least_load", "power_of_two", "round_robin", "
 // Keys of Model's settings that records of the list have, too.
 const (
 	ChatTemplateKey = "model.chat_template"
+	TemplateArgsKey = "model.default_chat_template_kwargs"
 	CallsKey        = "model.tool_call_parser"
 	ThoughtsKey     = "model.reasoning_parser"
 	ModelEngineKey  = "model.engine"
@@ -80,7 +81,7 @@ const (
 // modelKeys are the settings that a record may have for itself, under the last part of
 // their keys.
 var modelKeys = []string{
-	ModelEngineKey, ChatTemplateKey, CallsKey, ThoughtsKey, "model.embedding_prompts",
+	ModelEngineKey, ChatTemplateKey, TemplateArgsKey, CallsKey, ThoughtsKey, "model.embedding_prompts",
 	"engine.fine_activations", "engine.encoder_dtype", "engine.kv_cache_memory_bytes", "engine.kv_cache_dtype", "engine.block_size", "engine.check_tensors", "engine.speculative_ngram",
 	"scheduler.max_model_len", "scheduler.max_num_seqs", "scheduler.max_num_batched_tokens", "scheduler.itl_target_ms",
 	"scheduler.long_prefill_token_threshold", "scheduler.max_num_queued_reqs", "scheduler.max_num_queued_tokens",
@@ -137,6 +138,9 @@ func (c Config) ServedModels() []ServedModel {
 		}
 		if c.Model.ChatTemplate != "" {
 			m.Settings = append(m.Settings, ModelSetting{ChatTemplateKey, c.Model.ChatTemplate})
+		}
+		if c.Model.TemplateArgs != "" {
+			m.Settings = append(m.Settings, ModelSetting{TemplateArgsKey, c.Model.TemplateArgs})
 		}
 		if c.Model.Calls != "" {
 			m.Settings = append(m.Settings, ModelSetting{CallsKey, c.Model.Calls})
@@ -338,6 +342,7 @@ const modelsSample = `
 #     tokenizer: /models/chat.gguf # of a model that replicas compute: its prompts are counted exactly and named by the replicas' block hashes
 #     engine: native # llamacpp: for architectures that native does not know, in builds with llama.cpp
 #     chat_template: llama3
+#     default_chat_template_kwargs: '{"enable_thinking": false}' # of requests that do not say
 #     tool_call_parser: llama3_json # default: as the template shows
 #     reasoning_parser: none # default: as the template shows
 #     embedding_prompts: ["query=search_query: "]

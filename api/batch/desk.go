@@ -86,30 +86,19 @@ func (d *Desk) input(write func(io.Writer) error) (File, *api.Error) {
 // Find is a batch of the caller's tenant.
 func (d *Desk) Find(id string) (Batch, *api.Error) { return d.find(id) }
 
-// List is a page of the tenant's batches, the newest first, as far as wanted has them.
-func (d *Desk) List(p Page, wanted func(*Batch) bool) (found []Batch, more bool, fault *api.Error) {
+// List is a page of the tenant's batches whose requests are still there, the newest first.
+func (d *Desk) List(p Page) (list []Batch, more bool, fault *api.Error) {
 	ctx, cancel := storeContext()
 	defer cancel()
-	for {
-		list, rest, err := d.config.Store.Batches(ctx, d.caller.Tenant.Name, p)
-		if err != nil {
-			return nil, false, d.listFault(err, p)
-		}
-		for i := range list {
-			b := d.live(list[i])
-			switch {
-			case !wanted(&b):
-			case len(found) == p.Limit:
-				return found, true, nil
-			default:
-				found = append(found, b)
-			}
-		}
-		if !rest || len(list) == 0 {
-			return found, false, nil
-		}
-		p.After = list[len(list)-1].ID
+	p.Kept = time.Now()
+	list, more, err := d.config.Store.Batches(ctx, d.caller.Tenant.Name, p)
+	if err != nil {
+		return nil, false, d.listFault(err, p)
 	}
+	for i := range list {
+		list[i] = d.live(list[i])
+	}
+	return list, more, nil
 }
 
 // Cancel asks for the end of a batch. One that has ended is returned as it is.

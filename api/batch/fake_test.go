@@ -157,7 +157,7 @@ func (m *memory) FindBatch(_ context.Context, tenant, id string) (Batch, error) 
 func (m *memory) Batches(_ context.Context, tenant string, p Page) (list []Batch, more bool, err error) {
 	defer m.lock()()
 	for _, b := range m.batches {
-		if b.Tenant == tenant {
+		if b.Tenant == tenant && strings.HasPrefix(b.ID, p.Prefix) {
 			list = append(list, b)
 		}
 	}

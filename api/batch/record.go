@@ -108,8 +108,10 @@ type LineError struct {
 type Page struct {
 	After     string // the id before the first one; "": from the beginning
 	Limit     int
-	Ascending bool   // the oldest first
-	Purpose   string // of files; "": all
+	Ascending bool      // the oldest first
+	Purpose   string    // of files; "": all
+	Prefix    string    // of the ids of batches; "": any
+	Kept      time.Time // of batches that are over only those whose input has not expired at this time; zero: all
 }
 
 // Errors of a Store.

@@ -78,10 +78,12 @@ type RequestStart struct {
 	Class        inference.Class
 	Stream       bool
 	Prompts      int
-	PromptTokens int // summed over prompts; of an upstream known at the end, where it tells
-	N            int // choices per prompt
-	MaxTokens    int // per choice
-	Retries      int // x-stainless-retry-count: how often the client tried before
+	PromptTokens int   // summed over prompts; of an upstream known at the end, where it tells
+	N            int   // choices per prompt
+	MaxTokens    int   // per choice
+	Seed         int64 // of the draws, the client's or ours: a request that says it gets the same answer
+	Sampled      bool  // there were draws: the temperature is above 0
+	Retries      int   // x-stainless-retry-count: how often the client tried before
 	Arrived      time.Time
 	LoadBegan    time.Time // it waited from then on for its model to be in memory; the zero time: it did not
 	Loaded       time.Time // until then

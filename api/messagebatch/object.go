@@ -127,7 +127,7 @@ func (c *call) remove() *api.Error {
 // list answers with a page: limit, and after_id or before_id.
 func (c *call) list() *api.Error {
 	args := c.ctx.QueryArgs()
-	p := batch.Page{Limit: 20, After: string(args.Peek("after_id"))}
+	p := batch.Page{Limit: 20, Prefix: idPrefix, After: string(args.Peek("after_id"))}
 	if args.Has("limit") {
 		n, err := args.GetUint("limit")
 		if err != nil || n < 1 || n > 1000 {
@@ -141,8 +141,7 @@ func (c *call) list() *api.Error {
 		}
 		p.After, p.Ascending = string(before), true
 	}
-	d := c.desk()
-	list, more, fault := d.List(p, func(b *batch.Batch) bool { return strings.HasPrefix(b.ID, idPrefix) && (!b.Status.Over() || d.Has(b)) })
+	list, more, fault := c.desk().List(p)
 	if fault != nil {
 		if fault.Param == "after" {
 			name := "after_id"

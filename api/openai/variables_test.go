@@ -61,3 +61,34 @@ func TestReasoningReachesTheTemplate(t *testing.T) {
 		}
 	}
 }
+
+// TestTemplateVariablesHaveDefaults: what a request says of a variable, in either place, goes before the server's --default-chat-template-kwargs.
+func TestTemplateVariablesHaveDefaults(t *testing.T) {
+	const source = `{{ messages[0]['content'] }}|{{ enable_thinking | default('unset') }}|{{ depth | default('unset') }}`
+	template, err := chat.Parse(source, chat.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &fakeBackend{}
+	r := newRig(t, DefaultConfig(), b)
+	defer r.close()
+	m := testModel(t, b)
+	m.Template, m.Variables = template, []byte(`{"enable_thinking":false,"depth":1}`)
+	if err := r.openai.SetModels(m); err != nil {
+		t.Fatal(err)
+	}
+	for i, tc := range []struct{ fields, want string }{
+		{`"n":1`, "hi|False|1"},
+		{`"chat_template_kwargs":{"depth":3}`, "hi|False|3"},
+		{`"chat_template_kwargs":{"enable_thinking":true}`, "hi|True|1"},
+		{`"enable_thinking":true`, "hi|True|1"},
+		{`"reasoning_effort":"high"`, "hi|True|1"},
+	} {
+		if status, body := r.post(routeChat, chatWith(tc.fields)); status != 200 {
+			t.Fatal(tc.fields, status, body)
+		}
+		if got := b.tok.Decode(b.runs[i].req.Prompt, true); got != tc.want {
+			t.Errorf("%s renders %s, want %s", tc.fields, got, tc.want)
+		}
+	}
+}

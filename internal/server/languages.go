@@ -428,6 +428,9 @@ func (r *resident) newEntry(p *planned) *models.Model {
 		ID: r.Name, Version: info.Digest, Created: time.Now().Unix(), Fingerprint: info.Fingerprint(),
 		Tokenizer: r.Tokenizer, Template: r.Template.Template, Family: r.Template.Family, MaxModelLen: info.MaxModelLen,
 	}
+	if args := p.config.Model.TemplateArgs; args != "" {
+		e.Variables = []byte(args)
+	}
 	for _, d := range p.record.Defaults {
 		e.Defaults = append(e.Defaults, models.Default{Field: d.Key, Value: []byte(d.Value)})
 	}

@@ -34,7 +34,7 @@ func (r Reader) ReadPrompt(o *jsonbody.Object, m *models.Model, fault **api.Erro
 		jsonbody.Keep(fault, api.RefuseParam("invalid_value", "continue_final_message",
 			"continue_final_message and add_generation_prompt exclude each other; the one goes on with the last message, the other begins a new one"))
 	}
-	p.input.Extra = readTemplateVariables(o, fault)
+	p.input.Extra = readTemplateVariables(o, m.Variables, fault)
 	p.readTools(o, m, fault)
 	raw, ok := o.Take("messages")
 	switch {
@@ -84,7 +84,8 @@ func switchOf(effort string) (thinks, told bool) {
 // chat_template_kwargs, and reasoning_effort and enable_thinking, which may
 // stand beside it or in it; what stands in it counts. An effort turns
 // enable_thinking, the one switch that many templates have, off or on.
-func readTemplateVariables(o *jsonbody.Object, fault **api.Error) chat.Value {
+// What the request does not say is as defaults have it, a JSON object or nil.
+func readTemplateVariables(o *jsonbody.Object, defaults []byte, fault **api.Error) chat.Value {
 	variables := &jsonbody.Object{}
 	if raw, ok := o.Take("chat_template_kwargs"); ok {
 		inner, err := o.Parse("chat_template_kwargs", raw, jsonbody.MaxFields)
@@ -108,6 +109,7 @@ func readTemplateVariables(o *jsonbody.Object, fault **api.Error) chat.Value {
 	if hasThinking {
 		variables.Add("enable_thinking", strconv.AppendBool(nil, thinking))
 	}
+	addDefaults(variables, defaults)
 	if *fault != nil || len(variables.Fields) == 0 {
 		return chat.Value{}
 	}
@@ -116,6 +118,18 @@ func readTemplateVariables(o *jsonbody.Object, fault **api.Error) chat.Value {
 		jsonbody.Keep(fault, api.RefuseParam("invalid_value", "chat_template_kwargs", "chat_template_kwargs: %v", err))
 	}
 	return v
+}
+
+// addDefaults gives variables those of a JSON object that they do not have.
+func addDefaults(variables *jsonbody.Object, defaults []byte) {
+	if len(defaults) == 0 {
+		return
+	}
+	if list, err := variables.Parse("chat_template_kwargs", defaults, jsonbody.MaxFields); err == nil {
+		for _, f := range list.Fields {
+			variables.Add(f.Name, f.Raw)
+		}
+	}
 }
 
 // Render applies the model's template.

@@ -149,6 +149,7 @@ func (j *Job) RequestStart() edge.RequestStart {
 		ID: j.ID, Endpoint: j.Route, Model: j.Model.ID, Version: j.Model.Version, Arm: j.Arm,
 		Tenant: j.Tenant.Name, Key: j.Key, Class: j.Terms.Class, Stream: j.Params.Stream,
 		Prompts: len(j.Prompts), PromptTokens: j.PromptTokens(), N: j.Params.N, MaxTokens: j.MaxTokens,
+		Seed: int64(j.Params.Sampling.Seed), Sampled: j.Params.Sampling.Temperature > 0, //nolint:gosec // the bits, as a request takes them
 		Prefix: j.KV.DoRemoteDecode, Retries: j.Retries, Counted: j.Counted, Arrived: j.Arrived, LoadBegan: j.LoadBegan, Loaded: j.Loaded, Parsed: j.Parsed, Submitted: time.Now(), Trace: j.Trace,
 	}
 }

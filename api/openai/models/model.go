@@ -42,6 +42,7 @@ type Model struct {
 
 	Fingerprint string         // system_fingerprint: changes when the same seed may give other text. "" sends null
 	Template    *chat.Template // nil: chat is refused
+	Variables   []byte         // of the template where requests do not say, a JSON object; nil: none
 	Family      *family.Family // how the model marks calls and thoughts; nil: everything it writes is text, and tools are refused
 	Vocabulary  *Vocabulary    // for constrained answers; nil: they are refused
 	Defaults    []Default      // of requests that do not say

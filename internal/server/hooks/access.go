@@ -71,6 +71,8 @@ type access struct {
 	prompt, output                 int
 	firstToken, duration           time.Duration // firstToken 0: none came
 	class, remote, traceID, reason string
+	seed                           int64
+	sampled                        bool // by seed
 }
 
 func (a *accessLog) write(skipped int, r *access) {
@@ -90,6 +92,9 @@ func (a *accessLog) write(skipped int, r *access) {
 		fields = append(fields, zap.Float64("ttft_ms", milliseconds(r.firstToken)))
 	}
 	fields = append(fields, zap.Float64("duration_ms", milliseconds(r.duration)))
+	if r.sampled {
+		fields = append(fields, zap.Int64("seed", r.seed))
+	}
 	if skipped > 0 {
 		fields = append(fields, zap.Int("skipped", skipped))
 	}
@@ -108,7 +113,7 @@ func (a *accessLog) finished(f *edge.RequestFinish) {
 	r := &access{
 		id: f.ID, method: http.MethodPost, path: f.Endpoint, status: f.Status, code: f.Code, tenant: f.Tenant, model: f.Model,
 		version: f.Version, arm: f.Arm.Name, prompt: f.PromptTokens, output: f.OutputTokens, class: f.Class.String(),
-		duration: f.Finished.Sub(f.Arrived), traceID: f.Trace.ID,
+		duration: f.Finished.Sub(f.Arrived), traceID: f.Trace.ID, seed: f.Seed, sampled: f.Sampled,
 	}
 	if strings.HasPrefix(f.Endpoint, "/inference.") {
 		r.method = "gRPC"

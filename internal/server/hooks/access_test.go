@@ -5,6 +5,9 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	logged "go.uber.org/zap/zaptest/observer"
+
+	"weir/api/edge"
 )
 
 func TestAccessLogIsBounded(t *testing.T) {
@@ -27,5 +30,21 @@ func TestAccessLogIsBounded(t *testing.T) {
 	a.setRate(0)
 	if _, ok := a.admit(at.Add(time.Hour), true); ok {
 		t.Error("a log that is off writes a line")
+	}
+}
+
+// TestAccessLogTellsTheSeed: the seed of a sampled answer, which its request may not have said.
+func TestAccessLogTellsTheSeed(t *testing.T) {
+	core, logs := logged.New(zap.InfoLevel)
+	a := newAccessLog(zap.New(core), 10)
+	a.finished(&edge.RequestFinish{RequestStart: edge.RequestStart{Seed: -7, Sampled: true}})
+	a.finished(&edge.RequestFinish{RequestStart: edge.RequestStart{Seed: -7}})
+	for i, entry := range logs.All() {
+		if seed, told := entry.ContextMap()["seed"]; told != (i == 0) || told && seed != int64(-7) {
+			t.Errorf("line %d: %v", i, entry.ContextMap())
+		}
+	}
+	if logs.Len() != 2 {
+		t.Errorf("%d lines", logs.Len())
 	}
 }

@@ -215,6 +215,9 @@ func accessFields(f *edge.RequestFinish) []zap.Field {
 		zap.Int("prompt_tokens", f.PromptTokens), zap.Int("cached_tokens", f.CachedTokens),
 		zap.Int("output_tokens", f.OutputTokens), zap.Duration("took", f.Finished.Sub(f.Arrived)),
 	}
+	if f.Sampled {
+		fields = append(fields, zap.Int64("seed", f.Seed))
+	}
 	if f.Estimated {
 		fields = append(fields, zap.Bool("tokens_estimated", true))
 	}

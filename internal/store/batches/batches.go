@@ -124,8 +124,10 @@ func (s *Batches) Batches(ctx context.Context, tenant string, p batch.Page) (lis
 	if err != nil {
 		return nil, false, err
 	}
-	rows, err := s.db.Read.QueryContext(ctx, `SELECT `+batchColumns+` FROM weir_batches WHERE tenant = $1 AND `+pageOf(p, "$2", "$3")+` LIMIT $4`,
-		tenant, after.at, after.id, p.Limit+1)
+	rows, err := s.db.Read.QueryContext(ctx, `SELECT `+batchColumns+` FROM weir_batches WHERE tenant = $1 AND substr(id, 1, $2) = $3
+		AND (CAST($4 AS BIGINT) = 0 OR ended = 0 OR EXISTS (SELECT 1 FROM weir_files f WHERE f.tenant = weir_batches.tenant AND f.id = weir_batches.input
+			AND (f.expires = 0 OR f.expires > CAST($4 AS BIGINT)))) AND `+pageOf(p, "$5", "$6")+` LIMIT $7`,
+		tenant, len(p.Prefix), p.Prefix, store.Micros(p.Kept), after.at, after.id, p.Limit+1)
 	if err != nil {
 		return nil, false, filesFailed(err)
 	}
