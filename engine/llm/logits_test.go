@@ -198,7 +198,13 @@ func compareLogits(t *testing.T, m *model, tokens []int32, want []float32) {
 
 func readTokens(t *testing.T, dir string) []int32 {
 	t.Helper()
-	raw, err := os.ReadFile(filepath.Join(dir, "tokens.txt"))
+	return readIDs(t, filepath.Join(dir, "tokens.txt"))
+}
+
+// readIDs reads the tokens of a file.
+func readIDs(t *testing.T, path string) []int32 {
+	t.Helper()
+	raw, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}

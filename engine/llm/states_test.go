@@ -2,6 +2,7 @@ package llm
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"weir/engine/kernel/isa"
 	"weir/engine/kernel/recurrence"
 	"weir/internal/inference"
+	"weir/internal/reference"
 	"weir/scheduler"
 )
 
@@ -25,63 +27,66 @@ func hybrids() (list []tiny) {
 	return list
 }
 
-// nextTurn asks one more question of a conversation and returns how much of the prompt was cached.
-func nextTurn(t *testing.T, e *Engine, text *[]int32, question []int32, tokens int) (cached int) {
-	t.Helper()
-	*text = append(*text, question...)
-	s, err := e.Submit(greedy(slices.Clone(*text), tokens))
-	if err != nil {
-		t.Fatal(err)
-	}
-	a := read(t, s)
-	if a.err != nil {
-		t.Fatal(a.err)
-	}
-	*text = append(*text, a.tokens[0]...)
-	return s.Progress().CachedTokens
-}
-
-// Chats of several turns behind shared system prompts find what was computed before, except for blocks that are not whole, and answer as without
-// a cache. vLLM found 0 of 64 once texts of their own began elsewhere (its issue 45238), llama.cpp read whole prompts again (20225, 21831).
+// Chats of several turns behind shared system prompts, all of them at the same time and with so few blocks that sequences are displaced amid their answers,
+// find what was computed before except for blocks that are not whole, and answer as without a cache.
 func TestConversationsOfHybridsFindTheirStates(t *testing.T) {
-	const prompts, chats, turns, answer, block = 3, 8, 4, 9, 16
 	for _, f := range hybrids() {
 		t.Run(f.arch, func(t *testing.T) {
-			e := start(t, f, Options{KVBlocks: 300, Scheduler: scheduler.Config{MaxSeqs: 8}})
-			alone := start(t, f, Options{KVBlocks: 100, Scheduler: scheduler.Config{MaxSeqs: 1}})
-			texts := make([][]int32, chats)
-			found, could := 0, 0
-			for n := range turns {
-				for i := range chats {
-					if n == 0 {
-						texts[i] = slices.Clone(prompt(uint64(i%prompts), 50))
-					}
-					before := len(texts[i])
-					question := prompt(uint64(1000+100*n+i), 5+i)
-					cached := nextTurn(t, e, &texts[i], question, answer)
-					switch {
-					case n > 0:
-						could += (before - 1) / block * block // the last token of an answer was never computed
-						found += cached
-					case i >= 2*prompts: // two have shown where their common prompt ends
-						could += 50 / block * block
-						found += cached
-					}
-				}
-			}
-			t.Logf("%d of %d tokens found", found, could)
-			if found*100 < 95*could {
-				t.Errorf("%d of %d tokens that were computed before were found", found, could)
-			}
-			for i := range texts {
-				r := greedy(texts[i][:len(texts[i])-answer], answer)
-				r.CacheDomain = fmt.Sprint(i)
-				if got := ask(t, alone, r).tokens[0]; !slices.Equal(got, texts[i][len(texts[i])-answer:]) {
-					t.Errorf("chat %d: without a cache the answer is %v, not %v", i, got, texts[i][len(texts[i])-answer:])
+			alone, most := start(t, f, Options{KVBlocks: 100, Scheduler: scheduler.Config{MaxSeqs: 1}}), 5
+			for converse(t, f, alone) == 0 { // whether something is displaced depends on when requests come
+				if most--; most == 0 {
+					t.Fatal("nothing was displaced in five runs")
 				}
 			}
 		})
 	}
+}
+
+// converse has all chats, and returns how many sequences were displaced. The last answers are held against those of an engine without a cache.
+func converse(t *testing.T, f tiny, alone *Engine) (preempted uint64) {
+	t.Helper()
+	const prompts, chats, turns, answer, block = 12, 16, 4, 32, 16
+	e := start(t, f, Options{KVBlocks: 195, Scheduler: scheduler.Config{MaxSeqs: chats, OutputEstimate: 1, WatermarkBlocks: -1}})
+	texts, streams := make([][]int32, chats), make([]*inference.Stream, chats)
+	found, could := 0, 0
+	for n := range turns {
+		for i := range chats {
+			if n == 0 {
+				texts[i] = slices.Clone(prompt(uint64(i%prompts), 50))
+			} else {
+				could += (len(texts[i]) - 1) / block * block // the last token of an answer was never computed
+			}
+			texts[i] = append(texts[i], prompt(uint64(1000+100*n+i), 5+i%8)...)
+			s, err := e.Submit(greedy(slices.Clone(texts[i]), answer))
+			if err != nil {
+				t.Fatal(err)
+			}
+			streams[i] = s
+		}
+		for i, s := range streams {
+			a := read(t, s)
+			if a.err != nil {
+				t.Fatal(a.err)
+			}
+			texts[i] = append(texts[i], a.tokens[0]...)
+			if n > 0 {
+				found += s.Progress().CachedTokens
+			}
+		}
+	}
+	preempted = e.Stats().Scheduler.Preemptions
+	t.Logf("%d of %d tokens found, %d preemptions", found, could, preempted)
+	if found*100 < 95*could {
+		t.Errorf("%d of %d tokens that were computed before were found", found, could)
+	}
+	for i := range texts {
+		r := greedy(texts[i][:len(texts[i])-answer], answer)
+		r.CacheDomain = fmt.Sprint(i)
+		if got := ask(t, alone, r).tokens[0]; !slices.Equal(got, texts[i][len(texts[i])-answer:]) {
+			t.Errorf("chat %d: without a cache the answer is %v, not %v", i, got, texts[i][len(texts[i])-answer:])
+		}
+	}
+	return preempted
 }
 
 // Where few blocks and few slots displace sequences amid their answers, these are the same.
@@ -150,6 +155,41 @@ func TestUnusableHybridsAreRefused(t *testing.T) {
 				t.Errorf("%v, want %q", err, c.says)
 			}
 		})
+	}
+}
+
+// The last rows of a text of 4,096 tokens are as near their definition, row by row in doubles, as those of a short one: what states round does not
+// add up. Chunks have odd sizes, so that a state is handed on everywhere in the blocks of the kernels.
+func TestLongTextsMatchTheirDefinitions(t *testing.T) {
+	if testing.Short() {
+		t.Skip("4,096 rows through three models")
+	}
+	tokens := readIDs(t, filepath.Join(decoders, "long.txt"))
+	paths, err := filepath.Glob(filepath.Join(decoders, "*.long"))
+	if err != nil || len(paths) < 3 {
+		t.Fatal(paths, err)
+	}
+	kinds := map[recurrence.Kind]bool{}
+	for _, path := range paths {
+		m, want := openDecoder(t, strings.TrimSuffix(filepath.Base(path), ".long"), Options{KVBlocks: 8}), readFloats(t, path)
+		if kinds[m.arch.recurrent] && !reference.Long() {
+			continue // one of each kind
+		}
+		kinds[m.arch.recurrent] = true
+		for _, level := range levels() {
+			if level != isa.Best() && !reference.Long() {
+				continue
+			}
+			got := allLogits(t, m, level, tokens, attend.KVF32, 16, 509, 2)
+			d := relativeL2(got[len(got)-len(want):], want)
+			t.Logf("%-22s %v: relative L2 %.1e", filepath.Base(path), level, d)
+			if !(d <= 2e-6) {
+				t.Errorf("%s, %v: relative L2 %.2e of the last rows", path, level, d)
+			}
+		}
+	}
+	if len(kinds) != 3 {
+		t.Errorf("only %d of three kinds of recurrent layers", len(kinds))
 	}
 }
 

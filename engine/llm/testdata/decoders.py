@@ -3,7 +3,8 @@
 
     decoders.py FOLDER
 
-writes of each architecture NAME.gguf, the logits of tokens.txt (NAME.logits, float32, [tokens][vocabulary]) and tokens.txt. The
+writes of each architecture NAME.gguf, the logits of tokens.txt (NAME.logits, float32, [tokens][vocabulary]) and tokens.txt; and of those with
+states the logits of the last rows of long.txt (NAME.long). The
 definitions are those of the models' own code and of GGUF's converters, written down here once more in numpy: nothing of it
 is the engine's. Sizes are such that accidents show: key-value heads are fewer than heads, three layers, vocabulary and
 widths are no powers of two; and such that llama.cpp loads the files, whose logits bench/peers/llamacpp.py writes beside these.
@@ -14,6 +15,7 @@ import numpy as np
 import gguf
 
 VOCAB, TOKENS, LAYERS = 60, 70, 3
+LONG, LAST = 4096, 16  # tokens of long.txt, and how many of the last rows' logits are kept
 EPS = np.float64(np.float32(1e-5))
 
 
@@ -467,6 +469,18 @@ class Hybrid(Model):
         f.add_ssm_time_step_rank(heads)
         f.add_ssm_inner_size(heads * value)
 
+    def attend(self, q, k, v):
+        """As of Model, a head at a time: long texts have many scores."""
+        kv, self.heads, self.kv, group = self.kv, 1, 1, self.heads // self.kv
+        out = [Model.attend(self, q[h : h + 1], k[h // group : h // group + 1], v[h // group : h // group + 1], window=q.shape[1]) for h in range(kv * group)]
+        self.heads, self.kv = kv * group, kv
+        return np.concatenate(out, axis=-1)
+
+    def both(self, run):
+        """Writes the logits of tokens.txt, and of long.txt those of the last rows."""
+        self.save(run(tokens))
+        self.keep("long", run(long)[-LAST:])
+
     def convolve(self, at, x, bias):
         w = self.tensor(at + "ssm_conv1d.weight", x.shape[-1], self.taps, spread=0.5)
         padded = np.concatenate([np.zeros((self.taps - 1, x.shape[-1])), x])
@@ -545,21 +559,24 @@ def nemotron(name, seed, kinds, experts=None, latent=0, drafts=0):
             m.file.add_moe_latent_size(latent)
     if drafts:
         m.file.add_nextn_predict_layers(drafts)
-    x = m.embedding[tokens]
-    for i, kind in enumerate(kinds):
-        at = f"blk.{i}."
-        y = m.rms(at + "attn_norm", x)
-        if kind == "M":
-            y = m.mamba(at, y)
-        elif kind == "*":
-            q, k, v = m.qkv(at, y)
-            y = m.times(at + "attn_output", m.attend(m.split(q, 6), m.split(k, 2), m.split(v, 2)), m.width)
-        elif experts:
-            y = m.experts(at, y, gate=sigmoid, preferred=True, scale=2.5, shared=28, act=squared_relu, latent=latent)
-        else:
-            y = m.times(at + "ffn_down", squared_relu(m.times(at + "ffn_up", y, 40)), m.width)
-        x = x + y
-    logits = m.logits(m.rms("output_norm", x))
+    def run(tokens):
+        x = m.embedding[tokens]
+        for i, kind in enumerate(kinds):
+            at = f"blk.{i}."
+            y = m.rms(at + "attn_norm", x)
+            if kind == "M":
+                y = m.mamba(at, y)
+            elif kind == "*":
+                q, k, v = m.qkv(at, y)
+                y = m.times(at + "attn_output", m.attend(m.split(q, 6), m.split(k, 2), m.split(v, 2)), m.width)
+            elif experts:
+                y = m.experts(at, y, gate=sigmoid, preferred=True, scale=2.5, shared=28, act=squared_relu, latent=latent)
+            else:
+                y = m.times(at + "ffn_down", squared_relu(m.times(at + "ffn_up", y, 40)), m.width)
+            x = x + y
+        return m.logits(m.rms("output_norm", x))
+
+    x = run(tokens)[:, :24]
     for i in range(len(kinds), len(layers)):  # attention and experts, which draft tokens
         at = f"blk.{i}."
         m.qkv(at, x)
@@ -568,7 +585,7 @@ def nemotron(name, seed, kinds, experts=None, latent=0, drafts=0):
         for n in ("attn_norm", "post_attention_norm", "nextn.enorm", "nextn.hnorm", "nextn.shared_head_norm"):
             m.tensor(f"{at}{n}.weight", 24)
         m.experts(at, x[:1], gate=sigmoid, preferred=True, shared=28, act=squared_relu, latent=latent)
-    m.save(logits)
+    m.both(run)
 
 
 def qwen3next(name, seed, legacy):
@@ -580,45 +597,79 @@ def qwen3next(name, seed, legacy):
     m.file.add_expert_shared_feed_forward_length(28)
     m.file.add_rope_dimension_count(6)
     m.file.add_full_attention_interval(3)
-    x = m.embedding[tokens]
-    for i in range(4):
-        at = f"blk.{i}."
-        y = m.rms(at + "attn_norm", x)
-        if (i + 1) % 3:
-            y = m.delta(at, y, legacy)
-        else:
-            q = m.times(at + "attn_q", y, 2 * 72).reshape(len(x), 6, 2, 12)
-            k, v = m.times(at + "attn_k", y, 24), m.times(at + "attn_v", y, 24)
-            q, gate = m.rms(at + "attn_q_norm", q[:, :, 0].transpose(1, 0, 2)), q[:, :, 1].reshape(len(x), -1)
-            k = m.rms(at + "attn_k_norm", m.split(k, 2))
-            a = m.attend(halves(q, dims=6), halves(k, dims=6), m.split(v, 2))
-            y = m.times(at + "attn_output", a * sigmoid(gate), m.width)
-        x = x + y
-        x = x + m.experts(at, m.rms(at + "post_attention_norm", x), shared=28, gated=True)
-    m.save(m.logits(m.rms("output_norm", x)))
+    def run(tokens):
+        x = m.embedding[tokens]
+        for i in range(4):
+            at = f"blk.{i}."
+            y = m.rms(at + "attn_norm", x)
+            if (i + 1) % 3:
+                y = m.delta(at, y, legacy)
+            else:
+                q = m.times(at + "attn_q", y, 2 * 72).reshape(len(x), 6, 2, 12)
+                k, v = m.times(at + "attn_k", y, 24), m.times(at + "attn_v", y, 24)
+                q, gate = m.rms(at + "attn_q_norm", q[:, :, 0].transpose(1, 0, 2)), q[:, :, 1].reshape(len(x), -1)
+                k = m.rms(at + "attn_k_norm", m.split(k, 2))
+                a = m.attend(halves(q, dims=6), halves(k, dims=6), m.split(v, 2))
+                y = m.times(at + "attn_output", a * sigmoid(gate), m.width)
+            x = x + y
+            x = x + m.experts(at, m.rms(at + "post_attention_norm", x), shared=28, gated=True)
+        return m.logits(m.rms("output_norm", x))
+
+    m.both(run)
 
 
 def falcon(name, seed, normed):
     m = Hybrid("falcon-h1", name, seed, width=24, heads=6, kv=2, dim=8, ffn=40)
     m.state(4, 6, 2, 12, 8)
     m.file.add_rope_freq_base(f32(1e11))
-    x = m.embedding[tokens]
-    for i in range(LAYERS):
-        at = f"blk.{i}."
-        y = m.rms(at + "attn_norm", x)
-        q, k, v = m.qkv(at, y)
-        turn = lambda a, n: halves(m.split(a, n), f32(1e11))
-        a = m.times(at + "attn_output", m.attend(turn(q, 6), turn(k, 2), m.split(v, 2)), m.width)
-        x = x + a + m.mamba(at, y, normed)
-        y = x / np.sqrt((x * x).mean(-1, keepdims=True) + EPS) * m.tensor(at + "ffn_norm", m.width, mean=1, spread=0.2)  # a name without .weight
-        x = x + m.gated(at, y, silu)
-    m.save(m.logits(m.rms("output_norm", x)))
+    def run(tokens):
+        x = m.embedding[tokens]
+        for i in range(LAYERS):
+            at = f"blk.{i}."
+            y = m.rms(at + "attn_norm", x)
+            q, k, v = m.qkv(at, y)
+            turn = lambda a, n: halves(m.split(a, n), f32(1e11))
+            a = m.times(at + "attn_output", m.attend(turn(q, 6), turn(k, 2), m.split(v, 2)), m.width)
+            x = x + a + m.mamba(at, y, normed)
+            y = x / np.sqrt((x * x).mean(-1, keepdims=True) + EPS) * m.tensor(at + "ffn_norm", m.width, mean=1, spread=0.2)  # a name without .weight
+            x = x + m.gated(at, y, silu)
+        return m.logits(m.rms("output_norm", x))
+
+    m.both(run)
+
+
+def lfm2(name, seed):
+    m = Hybrid("lfm2", name, seed, width=24, heads=6, kv=[0, 2, 0, 0], dim=8, ffn=40, layers=4)
+    m.kv = 2
+    m.file.add_shortconv_l_cache(3)
+    m.file.add_rope_freq_base(f32(1e6))
+
+    def run(tokens):
+        x = m.embedding[tokens]
+        for i in range(4):
+            at = f"blk.{i}."
+            y = m.rms(at + "attn_norm", x)
+            if i != 1:
+                b, c, z = np.split(m.times(at + "shortconv.in_proj", y, 72), 3, axis=-1)
+                w, z = m.tensor(at + "shortconv.conv.weight", 24, 3, spread=0.5), np.concatenate([np.zeros((2, 24)), b * z])
+                y = m.times(at + "shortconv.out_proj", c * sum(z[t : t + len(x)] * w[:, t] for t in range(3)), 24)
+            else:
+                q, k, v = (m.split(a, n) for a, n in zip(m.qkv(at, y), (6, 2, 2)))
+                turn = lambda a, n: halves(m.rms(at + n, a), f32(1e6))
+                y = m.times(at + "attn_output", m.attend(turn(q, "attn_q_norm"), turn(k, "attn_k_norm"), v), 24)
+            x = x + y
+            x = x + m.gated(at, m.rms(at + "ffn_norm", x), silu)
+        return m.logits(m.rms("token_embd_norm", x), tied=True)
+
+    m.both(run)
 
 
 if __name__ == "__main__":
     folder = pathlib.Path(sys.argv[1])
     folder.mkdir(exist_ok=True)
     tokens = np.random.default_rng(2).integers(0, VOCAB, TOKENS)
+    long = np.random.default_rng(3).integers(0, VOCAB, LONG)
+    (folder / "long.txt").write_text(" ".join(map(str, long)) + "\n")
     (folder / "tokens.txt").write_text(" ".join(map(str, tokens)) + "\n")
     phi3("phi3", window=25)
     phi3("phi3-whole")
@@ -669,3 +720,4 @@ if __name__ == "__main__":
     qwen3next("qwen3next-first", 87, legacy=True)
     falcon("falcon-h1", 64, normed=True)
     falcon("falcon-h1-plain", 65, normed=False)
+    lfm2("lfm2-small", 66)
