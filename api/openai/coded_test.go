@@ -15,19 +15,20 @@ func TestDialectsTakeCodedBodies(t *testing.T) {
 	defer r.close()
 	var zip, deflated, z strings.Builder
 	for path, body := range map[string]string{
-		routeChat:            `{"model":"m","messages":[{"role":"user","content":"ping"}],"max_tokens":4}`,
-		routeCompletions:     `{"model":"m","prompt":"ping","max_tokens":4}`,
-		routeResponses:       `{"model":"m","input":"ping","store":false}`,
-		routeMessages:        `{"model":"m","max_tokens":4,"messages":[{"role":"user","content":"ping"}]}`,
-		routeNative:          `{"prompt":"ping","n_predict":4}`,
-		routeTokenize:        `{"model":"m","prompt":"ping"}`,
-		"/api/chat":          `{"model":"m","stream":false,"messages":[{"role":"user","content":"ping"}]}`,
-		"/api/generate":      `{"model":"m","stream":false,"prompt":"ping"}`,
-		"/v1/decisions":      `{"model":"m","input":"ping","questions":[{"type":"predicate","question":"Is it?"}]}`,
-		"/v1/completions?x":  `{"model":"m","prompt":1}`,
-		"/v1/chat/completio": `{}`,
+		routeChat:        `{"model":"test-model","messages":[{"role":"user","content":"ping"}],"max_tokens":4}`,
+		routeCompletions: `{"model":"test-model","prompt":"ping","max_tokens":4}`,
+		routeResponses:   `{"model":"test-model","input":"ping","store":false}`,
+		routeMessages:    `{"model":"test-model","max_tokens":4,"messages":[{"role":"user","content":"ping"}]}`,
+		routeNative:      `{"prompt":"ping","n_predict":4}`,
+		routeTokenize:    `{"model":"test-model","prompt":"ping"}`,
+		"/api/chat":      `{"model":"test-model","stream":false,"messages":[{"role":"user","content":"ping"}]}`,
+		"/api/generate":  `{"model":"test-model","stream":false,"prompt":"ping"}`,
+		"/v1/decisions":  `{"model":"test-model","input":"ping","questions":[{"type":"predicate","instructions":"Is it?"}]}`,
 	} {
-		status, _ := r.post(path, body)
+		status, plain := r.post(path, body)
+		if status != 200 && path != "/v1/decisions" { // which the fake engine cannot answer
+			t.Errorf("%s: %d %s", path, status, plain)
+		}
 		zip.Reset()
 		deflated.Reset()
 		z.Reset()

@@ -37,6 +37,9 @@ type endpoint struct {
 var (
 	chatEndpoint = endpoint{service{routeChat, relay.PathChat, "chatcmpl-", true}, completion.Reader.ReadChat, completion.NewChatEncoder, nil, nil}
 
+	// Several chats in one request are vLLM's, and are not asked of the servers behind a model, which may be others.
+	chatsEndpoint = endpoint{service{routeChats, "", "chatcmpl-", true}, completion.Reader.ReadChats, completion.NewChatEncoder, nil, nil}
+
 	completionEndpoint = endpoint{service{routeCompletions, relay.PathCompletions, "cmpl-", true}, completion.Reader.ReadCompletion, completion.NewCompletionEncoder, nil, nil}
 
 	responseEndpoint = endpoint{service{routeResponses, relay.PathResponses, responses.Prefix, true}, func(r completion.Reader, o *job.Body, m *models.Model) (*job.Job, *api.Error) {

@@ -12,6 +12,7 @@ import (
 // The paths that this package serves.
 const (
 	routeChat              = "/v1/chat/completions"
+	routeChats             = "/v1/chat/completions/batch"
 	routeChatTokens        = "/v1/chat/completions/input_tokens"
 	routeKeptChat          = "/v1/chat/completions/{id}"
 	routeChatMessages      = "/v1/chat/completions/{id}/messages"
@@ -86,6 +87,7 @@ func (s *Server) routeTable() []*route {
 	table := []*route{
 		inferOrList(routeChat, chats),
 		infer("/chat/completions", generated(&chatEndpoint)), // llama.cpp's second name, as /responses
+		infer(routeChats, generated(&chatsEndpoint)),
 		post(routeChatTokens, serveChatTokens),
 		post("/chat/completions/input_tokens", serveChatTokens),
 		get(routeChatMessages, serveChatMessages),

@@ -117,6 +117,8 @@ var openaiOperations = map[string]Operation{
 	"GET /v1/models/{id}":                {Group: groupOpenAI, Summary: "One model, by its name or an alias", Answer: named("Model")},
 	"POST /v1/moderations": {Group: groupOpenAI, Summary: "Which categories of a model's policy a text falls under",
 		Body: object("", may("model", text("")), need("input", either("", text(""), list("", Schema{}))))},
+	"POST /v1/chat/completions/batch": {Group: groupOpenAI, Summary: "Several chats, each a choice of the answer, as vLLM has it", Answer: named("ChatAnswer"),
+		Body: object("", may("model", text("")), need("messages", list("Conversations, each an array of messages", list("", open("")))))},
 	"GET /v1/chat/completions":                      {Group: groupOpenAI, Summary: "Chats that are kept", Query: append(pageQuery(100), Query{"model", "Those of one model", text("")})},
 	"GET /v1/chat/completions/{id}":                 {Group: groupOpenAI, Summary: "A kept chat", Answer: named("ChatAnswer")},
 	"POST /v1/chat/completions/{id}":                {Group: groupOpenAI, Summary: "Changes the metadata of a kept chat", Body: object("", need("metadata", open(""))), Answer: named("ChatAnswer")},

@@ -1,6 +1,7 @@
 package completion
 
 import (
+	"encoding/json"
 	"errors"
 	"slices"
 	"strconv"
@@ -155,6 +156,11 @@ func (p *ChatPrompt) Render(m *models.Model) ([]tokenizer.Span, *api.Error) {
 // tokenised: the template is the authority on special tokens, so none are
 // added around it unless the request asks.
 func (r Reader) ReadChat(o *job.Body, m *models.Model) (*job.Job, *api.Error) {
+	return r.readChat(o, m, nil)
+}
+
+// readChat reads a chat, and the messages of more chats that are answered with it.
+func (r Reader) readChat(o *job.Body, m *models.Model, more []json.RawMessage) (*job.Job, *api.Error) {
 	if m.Template == nil {
 		return nil, m.NoTemplate()
 	}
@@ -195,6 +201,9 @@ func (r Reader) ReadChat(o *job.Body, m *models.Model) (*job.Job, *api.Error) {
 		return nil, fault
 	}
 	j.Prompts = []job.Prompt{{IDs: ids}}
+	if fault = r.addChats(j, o, conversation, more, options); fault != nil {
+		return nil, fault
+	}
 	return j, j.LimitOutput("messages", 1)
 }
 

@@ -16,7 +16,7 @@ type chatEncoder struct {
 
 // NewChatEncoder writes the answer of a chat.
 func NewChatEncoder(j *job.Job) answer.Encoder {
-	return &chatEncoder{envelope: newEnvelope(j, "chat.completion.chunk"), promptIDs: j.Params.ReturnTokenIDs}
+	return &chatEncoder{envelope: newEnvelope(j, "chat.completion.chunk"), promptIDs: j.Params.ReturnTokenIDs && len(j.Prompts) == 1}
 }
 
 // AppendDelta appends one chunk for a piece of text or for the end of a choice. A
