@@ -18,6 +18,7 @@ type allocator struct {
 	step      *step
 	forecast  *forecast
 	stats     *Counters
+	guesser   Guesser // nil: nothing guesses
 
 	spare []*sequence // ended, for reuse
 }
@@ -112,7 +113,7 @@ func (al *allocator) newSequence(r *request, choice, slots int) *sequence {
 	q.ids = append(q.ids, r.Prompt...)
 	q.computed, q.produced, q.shared, q.runTokens, q.peak = 0, 0, 0, 0, 0
 	q.preemptions, q.rows, q.ended, q.late, q.leftOutIn, q.pausedIn = 0, 0, false, false, 0, 0
-	q.lookupRecord, q.forcedRecord, q.forced = draftRecord{}, draftRecord{}, q.forced[:0]
+	q.records, q.forced = [draftKinds]draftRecord{}, q.forced[:0]
 	r.choices[choice].seq = q
 	return q
 }
@@ -139,6 +140,9 @@ func (al *allocator) releaseSequence(q *sequence) {
 
 // recycle releases a sequence's blocks and keeps its memory for the next one.
 func (al *allocator) recycle(q *sequence) {
+	if al.guesser != nil {
+		al.guesser.Forget(SequenceID{q.req.id, q.choice})
+	}
 	al.pool.Release(&q.table)
 	q.req = nil
 	al.spare = append(al.spare, q)

@@ -43,6 +43,9 @@ type Config struct {
 	MaxDrafts int // per output and step (--num-speculative-tokens); 0 is off
 	LookupMax int // tokens that are looked up together, at most (--prompt-lookup-max); default 4
 	LookupMin int // and at least (--prompt-lookup-min); default 2, or LookupMax where that is 1
+	// Guesser guesses what is neither looked up nor forced; nil: nothing does.
+	Guesser Guesser
+
 	// EveryDraft proposes drafts whatever they are expected to save, for tests of what verifies them.
 	EveryDraft bool
 

@@ -17,12 +17,22 @@ type draftRecord struct {
 	idle             int     // tokens since it was found that they do not
 }
 
-// A sequence starts with the hope that three drafts in five are accepted. One
-// whose drafts do not pay tries a single one again after a pause, which doubles
+// draftKind is where drafts come from.
+type draftKind uint8
+
+const (
+	lookedUp draftKind = iota // in the text so far
+	forced                    // Result.Forced
+	guessed                   // by the Guesser
+	draftKinds
+)
+
+// hopes are the shares of drafts that are expected to be accepted before anything is known of a sequence's.
+var hopes = [draftKinds]float64{lookedUp: 0.6, forced: 1, guessed: 0.6}
+
+// A sequence whose drafts do not pay tries a single one again after a pause, which doubles
 // each time that it is rejected.
 const (
-	lookupPrior = 0.6
-	forcedPrior = 1.0 // of forced drafts
 	recordDecay = 0.9
 	minBackoff  = 8
 	maxBackoff  = 128
@@ -31,12 +41,12 @@ const (
 // rate is the expected share of accepted drafts.
 func (d *draftRecord) rate(hope float64) float64 { return (d.accepted + hope) / (d.judged + 1) }
 
-// record is how drafts of the kind that is next have fared, and what to hope of the first.
-func (q *sequence) record() (d *draftRecord, hope float64) {
+// kind is where the sequence's next drafts come from, unless they are guessed.
+func (q *sequence) kind() draftKind {
 	if len(q.forced) > 0 {
-		return &q.forcedRecord, forcedPrior
+		return forced
 	}
-	return &q.lookupRecord, lookupPrior
+	return lookedUp
 }
 
 // learn takes in that of planned drafts so many were accepted. The first
@@ -55,6 +65,7 @@ func (d *draftRecord) learn(planned, accepted int) {
 
 // draftForecast is what a sequence's drafts of a step are expected to take, and to save if they are accepted.
 type draftForecast struct {
+	kind  draftKind
 	rows  int
 	took  time.Duration // all of them
 	token time.Duration // each that is accepted
@@ -68,7 +79,9 @@ type drafter struct {
 	pacer     *pacer
 	step      *step
 	sequences *sequences
+	forecast  *forecast
 	balance   draftBalance
+	guessing  guessing
 }
 
 // propose gives rows that are still left to guesses of the tokens to come, for
@@ -85,6 +98,7 @@ func (d *drafter) propose() {
 			d.draft(q, token)
 		}
 	}
+	d.guess(token)
 }
 
 // mayDraft reports whether outputs of a sequence are drafted.
@@ -104,11 +118,18 @@ func (d *drafter) draft(q *sequence, token time.Duration) {
 		return
 	}
 	n = q.guess(n, d.cfg.LookupMin, d.cfg.LookupMax)
-	if n > 0 && d.cover(q, n) {
-		before := d.cost.Estimate(d.pacer.load)
-		d.step.take(q, n)
-		q.forecast = draftForecast{rows: n, took: d.cost.Estimate(d.pacer.load) - before, token: token}
+	d.take(q, n, draftForecast{kind: q.kind(), token: token})
+}
+
+// take plans n drafts of a sequence, if there are blocks for them. f.took is what they take beside the step.
+func (d *drafter) take(q *sequence, n int, f draftForecast) {
+	if n <= 0 || !d.cover(q, n) {
+		return
 	}
+	before := d.cost.Estimate(d.pacer.load)
+	d.step.take(q, n)
+	f.rows, f.took = n, f.took+d.cost.Estimate(d.pacer.load)-before
+	q.forecast = f
 }
 
 // replayCost is what computing a row again costs, in rows: the step that does has no drafts.
@@ -122,7 +143,7 @@ func (d *drafter) affordable(q *sequence, n int, token time.Duration) int {
 		return n
 	}
 	without := d.pacer.load.Sub(q.load(q.rows, d.pacer.cfg.Attention))
-	record, hope := q.record()
+	record, hope := &q.records[q.kind()], hopes[q.kind()]
 	known := record.judged >= balanceJudged || q.req.Given != nil
 	start, rate := d.cost.Estimate(d.pacer.load), record.rate(hope)
 	before, saved, reached := start, float64(token), 1.0
@@ -153,8 +174,10 @@ func (d *drafter) affordable(q *sequence, n int, token time.Duration) int {
 
 // settle takes in that of a sequence's drafts so many were accepted, and that rows of it are computed again.
 func (d *drafter) settle(q *sequence, drafts, accepted int) {
-	record, _ := q.record()
-	record.learn(drafts, accepted)
+	q.records[q.forecast.kind].learn(drafts, accepted)
+	if q.forecast.kind == guessed {
+		d.guessing.learn(drafts, accepted)
+	}
 	if q.req.Given == nil {
 		each := float64(q.forecast.took) / float64(q.forecast.rows)
 		d.balance.settle(each*float64(drafts+q.fallen), float64(q.forecast.token)*float64(accepted))

@@ -76,10 +76,17 @@ func TestGuessesGoOnWithThemselves(t *testing.T) {
 
 // outputs of a world whose drafts are on or off. change, which may be nil, changes it first.
 func drafted(t *testing.T, seed uint64, drafts int, change func(w *world)) (outputs string, w *world) {
+	t.Helper()
+	return draftedBy(t, seed, drafts, nil, change)
+}
+
+// draftedBy is drafted with a Guesser, if it is not nil, beside what is looked up.
+func draftedBy(t *testing.T, seed uint64, drafts int, guesser Guesser, change func(w *world)) (outputs string, w *world) {
+	t.Helper()
 	rng := rand.New(rand.NewPCG(seed, 31))
 	blocks, block := 24+rng.IntN(30), 1+rng.IntN(5)
 	w = newWorld(t, Config{
-		MaxSeqs: 4, MaxBatchTokens: 24, MaxModelLen: 64, MaxDrafts: drafts, LookupMin: 1, OutputEstimate: 4, WatermarkBlocks: -1,
+		MaxSeqs: 4, MaxBatchTokens: 24, MaxModelLen: 64, MaxDrafts: drafts, LookupMin: 1, OutputEstimate: 4, WatermarkBlocks: -1, Guesser: guesser, EveryDraft: guesser != nil,
 	}, kvcache.Config{Blocks: blocks, BlockTokens: block})
 	w.vocabulary = 2
 	if change != nil {
@@ -176,12 +183,13 @@ func TestForcedAndTrimmedDraftsChangeNoOutput(t *testing.T) {
 // looked up ones are not worth as many rows.
 func TestForcedDraftsAreTrusted(t *testing.T) {
 	q := &sequence{req: &request{}, forced: []inference.TokenID{7}}
-	if d, hope := q.record(); d.rate(hope) != 1 {
-		t.Errorf("expects %v of a forced draft to come true, want all", d.rate(hope))
+	rate := func() float64 { return q.records[q.kind()].rate(hopes[q.kind()]) }
+	if rate() != 1 {
+		t.Errorf("expects %v of a forced draft to come true, want all", rate())
 	}
-	q.forcedRecord.learn(4, 1)
-	if d, hope := q.record(); d.rate(hope) > 0.8 || q.lookupRecord.judged != 0 {
-		t.Errorf("expects %v after rejections; drafts that were looked up: %+v", d.rate(hope), q.lookupRecord)
+	q.records[forced].learn(4, 1)
+	if rate() > 0.8 || q.records[lookedUp].judged != 0 {
+		t.Errorf("expects %v after rejections; drafts that were looked up: %+v", rate(), q.records[lookedUp])
 	}
 	if n := q.guess(5, 1, 4); n != 1 || q.ids[:1][0] != 7 {
 		t.Errorf("guessed %v", q.ids[:n])

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -21,6 +22,7 @@ type machine struct {
 	took   func(*Plan) time.Duration
 	accept func() bool // a draft comes true
 	prompt int         // prompt rows of the last step
+	period int         // after so many tokens an output repeats itself; 0 is 4
 
 	floor time.Duration // what the last step might take for its prompts' sake, when it was planned
 
@@ -86,7 +88,7 @@ func (m *machine) step() bool {
 }
 
 // sample accepts drafts as accept says. What follows is the end of a run of
-// four, so that there is something to look up.
+// four (period), so that there is something to look up.
 func (m *machine) sample(c *Chunk) Result {
 	if c.Samples == 0 {
 		return Result{}
@@ -98,7 +100,7 @@ func (m *machine) sample(c *Chunk) Result {
 		}
 		m.tokens = append(m.tokens, c.Tokens[c.Count-c.Drafts+i])
 	}
-	m.tokens = append(m.tokens, inference.TokenID(1+(c.Start+len(m.tokens)-lo)%4))
+	m.tokens = append(m.tokens, inference.TokenID(1+(c.Start+len(m.tokens)-lo)%cmp.Or(m.period, 4)))
 	if n := len(m.tokens) - lo; n <= c.Drafts && m.tokens[len(m.tokens)-1] == c.Tokens[c.Count-c.Drafts+n-1] {
 		m.tokens[len(m.tokens)-1] = 5 // rejected means different
 	}

@@ -86,6 +86,7 @@ func (s *Scheduler) Plan(now int64, p *Plan) bool {
 	}
 	s.step.begin(now, p)
 	s.pacer.begin()
+	s.drafter.guessing.took = 0
 	s.shortSteps.short = shortStep{}
 	p.Failed = append(p.Failed, s.endings.shed...)
 	clear(s.endings.shed)

@@ -102,7 +102,7 @@ func (s *Scheduler) assemble() {
 	s.forecast.windows = newWindowGrowth(pool.Groups()-pool.EndlessPages(), pool.MostOfWindows())
 	s.allocator = allocator{
 		pool: pool, lengths: s.lengths, sequences: &s.sequences, shares: &s.shares, requests: &s.requests, step: &s.step,
-		forecast: &s.forecast, stats: stats,
+		forecast: &s.forecast, stats: stats, guesser: cfg.Guesser,
 	}
 	s.endings = endings{
 		pool: pool, waiting: waiting, sequences: &s.sequences, shares: &s.shares, requests: &s.requests, step: &s.step,
@@ -127,7 +127,7 @@ func (s *Scheduler) assemble() {
 		pacer: &s.pacer, step: &s.step, allocator: &s.allocator, preemptor: &s.preemptor, prefiller: &s.prefiller, admitter: &s.admitter,
 	}
 	s.drafter = drafter{
-		cfg: cfg, cost: model, pool: pool, pacer: &s.pacer, step: &s.step, sequences: &s.sequences,
+		cfg: cfg, cost: model, pool: pool, pacer: &s.pacer, step: &s.step, sequences: &s.sequences, forecast: &s.forecast,
 	}
 }
 

@@ -26,20 +26,19 @@ type sequence struct {
 	startedIn  uint64 // plan in which it last got a slot
 	peak       int    // most rows it ever had; below that, rows are computed again
 
-	preemptions  int
-	lookupRecord draftRecord         // of looked up ones
-	forcedRecord draftRecord         // of forced ones
-	forced       []inference.TokenID // Result.Forced behind ids
-	due          int64               // scratch of prompts: a deadline that is at risk
-	fallen       int                 // rows of an output that are computed again: there is no state behind them, since drafts did not come true
-	forecast     draftForecast       // of the drafts in the plan that is out
-	rows         int                 // in the plan in the making or out, drafts included
-	chunk        int                 // index of these in the plan
-	late         bool                // gets no rows until Continue
-	borrowed     int                 // blocks that others held when it started
-	leftOutIn    uint64              // plan of a short step that leaves it out
-	pausedIn     uint64              // plan that paused it last
-	ended        bool                // ended while its rows are in a plan that is out
+	preemptions int
+	records     [draftKinds]draftRecord
+	forced      []inference.TokenID // Result.Forced behind ids
+	due         int64               // scratch of prompts: a deadline that is at risk
+	fallen      int                 // rows of an output that are computed again: there is no state behind them, since drafts did not come true
+	forecast    draftForecast       // of the drafts in the plan that is out
+	rows        int                 // in the plan in the making or out, drafts included
+	chunk       int                 // index of these in the plan
+	late        bool                // gets no rows until Continue
+	borrowed    int                 // blocks that others held when it started
+	leftOutIn   uint64              // plan of a short step that leaves it out
+	pausedIn    uint64              // plan that paused it last
+	ended       bool                // ended while its rows are in a plan that is out
 }
 
 func (q *sequence) pending() int { return len(q.ids) - q.computed }

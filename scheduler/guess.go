@@ -1,0 +1,202 @@
+package scheduler
+
+import (
+	"slices"
+	"time"
+
+	"weir/internal/inference"
+	"weir/kvcache"
+	"weir/scheduler/cost"
+)
+
+// Guesser guesses the next tokens of outputs with something of its own, such as a small model. Plan calls it, at most once, and the time that
+// it takes is a part of the step.
+type Guesser interface {
+	// Price estimates what Guess takes: to read what it has not read of the texts, and then to guess n tokens of each.
+	Price(texts []GuessText, n int) (reading, guessing time.Duration)
+	// Guess sets Guesses of texts, up to n tokens each; nil where it has not read all of a text yet. It tells how long it took.
+	Guess(texts []GuessText, n int) time.Duration
+	// Forget is told that a sequence has ended.
+	Forget(SequenceID)
+}
+
+// SequenceID names a sequence among those that live.
+type SequenceID struct {
+	Request ID
+	Choice  int
+}
+
+// GuessText is a text whose next tokens are guessed.
+type GuessText struct {
+	ID      SequenceID
+	Domain  kvcache.Domain
+	IDs     []inference.TokenID // valid until Guess returns
+	Guesses []inference.TokenID // valid until the next Guess
+}
+
+// guessing is the drafter's part that asks the Guesser.
+type guessing struct {
+	texts   []GuessText
+	asked   []*sequence   // of the texts
+	reached []float64     // of each text, how likely all guesses so far are accepted
+	took    time.Duration // of the plan in the making, or out
+
+	accepted, judged float64     // of all sequences, with fading weight
+	trial            draftRecord // of guesses where they do not pay
+}
+
+const (
+	guessFade  = 0.99
+	guessTrust = 4  // guesses that the hope counts for
+	guessKnown = 16 // guesses that were judged; before, one text is tried
+)
+
+// learn takes in how guesses of a sequence fared.
+func (g *guessing) learn(planned, accepted int) {
+	g.accepted = g.accepted*guessFade + float64(accepted)
+	g.judged = g.judged*guessFade + float64(min(accepted+1, planned))
+	g.trial.learn(planned, accepted)
+}
+
+// hope is what share of a new sequence's guesses is expected to be accepted.
+func (g *guessing) hope() float64 {
+	return (g.accepted + guessTrust*hopes[guessed]) / (g.judged + guessTrust)
+}
+
+// guess drafts what the Guesser guesses, of outputs that have no drafts, as many tokens of each as save most.
+func (d *drafter) guess(token time.Duration) {
+	g := &d.guessing
+	if d.cfg.Guesser == nil || d.cfg.MaxDrafts == 0 || !d.cost.Ready() {
+		return
+	}
+	g.texts, g.asked = g.texts[:0], g.asked[:0]
+	for _, q := range d.sequences.running {
+		if q.rows == 1 && q.fallen == 0 && q.decoding() && q.req.Speculate && q.req.Given == nil && q.req.limit-q.produced > 1 {
+			g.asked = append(g.asked, q)
+			g.texts = append(g.texts, GuessText{ID: SequenceID{q.req.id, q.choice}, Domain: q.req.Domain, IDs: q.ids})
+		}
+	}
+	n := d.worthwhile(token)
+	if n == 0 {
+		return
+	}
+	reading, rounds := d.cfg.Guesser.Price(g.texts, n)
+	g.took = d.cfg.Guesser.Guess(g.texts, n)
+	each := (reading + rounds) / time.Duration(len(g.texts))
+	for i, q := range g.asked {
+		guesses := g.texts[i].Guesses
+		most := min(len(guesses), d.pacer.budget, q.req.limit-q.produced-1)
+		if most <= 0 {
+			continue
+		}
+		q.ids = append(q.ids, guesses[:most]...)[:len(q.ids)]
+		d.take(q, most, draftForecast{kind: guessed, token: token, took: each})
+	}
+}
+
+// worthwhile is how many tokens to guess of each text, and leaves out texts that are not worth reading; 0: nothing is.
+func (d *drafter) worthwhile(token time.Duration) int {
+	g := &d.guessing
+	if len(g.texts) == 0 {
+		return 0
+	}
+	if d.cfg.EveryDraft {
+		return d.cfg.MaxDrafts
+	}
+	n, net := d.best(token)
+	switch {
+	case n == 0:
+		d.keepNearest()
+		reading, _ := d.cfg.Guesser.Price(g.texts, 1)
+		if !d.balance.allows(float64(reading+d.took(1)), token) || g.trial.retry() == 0 {
+			return 0
+		}
+		return 1
+	case g.judged < guessKnown:
+		d.keepNearest()
+		n, _ = d.best(token)
+	case d.keepReadable(net / float64(len(g.texts))):
+		n, _ = d.best(token)
+	}
+	return n
+}
+
+// keepNearest leaves out all texts but the one of which the least is to be read.
+func (d *drafter) keepNearest() {
+	g := &d.guessing
+	best, least := 0, time.Duration(0)
+	for i := range g.texts {
+		if reading, _ := d.cfg.Guesser.Price(g.texts[i:i+1], 0); i == 0 || reading < least {
+			best, least = i, reading
+		}
+	}
+	g.asked[0], g.texts[0] = g.asked[best], g.texts[best]
+	g.asked, g.texts = g.asked[:1], g.texts[:1]
+}
+
+// best is the number of guesses of each text that is expected to save most, and how much, in nanoseconds; reading is not counted.
+func (d *drafter) best(token time.Duration) (n int, net float64) {
+	g := &d.guessing
+	if len(g.texts) == 0 {
+		return 0, 0
+	}
+	g.reached = slices.Grow(g.reached[:0], len(g.texts))
+	for range g.texts {
+		g.reached = append(g.reached, 1)
+	}
+	saved, again := 0.0, 0.0 // time, and rows that are computed again
+	start, row := d.cost.Estimate(d.pacer.load), float64(d.marginal())
+	for k := 1; k <= d.cfg.MaxDrafts; k++ {
+		for i, q := range g.asked {
+			rate := q.records[guessed].rate(g.hope())
+			again += g.reached[i] * (1 - rate) * float64(k)
+			g.reached[i] *= rate
+			saved += g.reached[i] * float64(token)
+		}
+		took := d.took(k)
+		if start+took > d.pacer.limit || d.pacer.budget < k*len(g.texts) {
+			break
+		}
+		sum := saved - float64(took)
+		if d.pool.Stateful() {
+			sum -= replayCost * again * row
+		}
+		if sum <= net {
+			break
+		}
+		n, net = k, sum
+	}
+	return n, net
+}
+
+// marginal is what one more row takes.
+func (d *drafter) marginal() time.Duration {
+	return d.cost.Estimate(d.pacer.load.Add(cost.Load{Rows: 1})) - d.cost.Estimate(d.pacer.load)
+}
+
+// took is what k guesses of each text take, to guess and to verify.
+func (d *drafter) took(k int) time.Duration {
+	g, load := &d.guessing, d.pacer.load
+	for _, q := range g.asked {
+		load = load.Sub(q.load(1, d.pacer.cfg.Attention)).Add(q.load(1+k, d.pacer.cfg.Attention))
+	}
+	_, rounds := d.cfg.Guesser.Price(g.texts, k)
+	return rounds + d.cost.Estimate(load) - d.cost.Estimate(d.pacer.load)
+}
+
+// keepReadable leaves out texts whose reading takes longer than half of what their guesses are expected to save until they end, each so much
+// in a step. It reports whether it left out any.
+func (d *drafter) keepReadable(each float64) (left bool) {
+	g, kept := &d.guessing, 0
+	for i, q := range g.asked {
+		reading, _ := d.cfg.Guesser.Price(g.texts[i:i+1], 0)
+		if float64(reading) > each/2*float64(max(1, d.forecast.left(q.req, q.produced)/2)) {
+			left = true
+			continue
+		}
+		g.asked[kept], g.texts[kept] = q, g.texts[i]
+		kept++
+	}
+	g.asked, g.texts = g.asked[:kept], g.texts[:kept]
+	return left
+}

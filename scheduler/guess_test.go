@@ -1,0 +1,158 @@
+package scheduler
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"weir/internal/inference"
+	"weir/internal/reference"
+)
+
+// slowGuesser is a Guesser on a machine's clock, whose guesses are accepted as the machine says.
+type slowGuesser struct {
+	m            *machine
+	step, row    time.Duration // of a round: without rows, and each text's
+	read         map[SequenceID]int
+	forgotten    int
+	spent        time.Duration
+	rows, rounds int
+}
+
+func (g *slowGuesser) Price(texts []GuessText, n int) (reading, guessing time.Duration) {
+	behind := 0
+	for i := range texts {
+		behind += max(0, len(texts[i].IDs)-1-g.read[texts[i].ID])
+	}
+	if behind > 0 {
+		reading = g.step + time.Duration(behind)*g.row
+	}
+	return reading, time.Duration(n) * (g.step + time.Duration(len(texts))*g.row)
+}
+
+func (g *slowGuesser) Guess(texts []GuessText, n int) time.Duration {
+	reading, rounds := g.Price(texts, n)
+	for i := range texts {
+		g.read[texts[i].ID] = len(texts[i].IDs) - 1 + n
+		for range n {
+			texts[i].Guesses = append(texts[i].Guesses, inference.TokenID(6))
+		}
+	}
+	g.rounds++
+	g.spent += reading + rounds
+	g.m.now += reading + rounds
+	return reading + rounds
+}
+
+func (g *slowGuesser) Forget(id SequenceID) {
+	if _, ok := g.read[id]; ok {
+		g.forgotten++
+	}
+	delete(g.read, id)
+}
+
+// guessedAlone runs sequences on a machine that guesses.
+func guessedAlone(t *testing.T, on bool, sequences, tokens int, chance float64, weights, row time.Duration, cheaper float64, states bool) (took time.Duration, st Stats, g *slowGuesser) {
+	t.Helper()
+	cfg := Config{MaxSeqs: sequences, MaxBatchTokens: 512, MaxModelLen: 4096, MaxDrafts: 6, LookupMin: 4}
+	g = &slowGuesser{step: time.Duration(float64(weights) / cheaper), row: time.Duration(float64(row) / cheaper), read: map[SequenceID]int{}}
+	if on {
+		cfg.Guesser = g
+	}
+	m := newMachine(t, cfg)
+	if states {
+		m = newStatefulMachine(t, cfg)
+	}
+	g.m, m.period = m, 1<<20
+	m.took = func(p *Plan) time.Duration { return weights + time.Duration(p.Rows)*row }
+	rng := rand.New(rand.NewPCG(1, 1))
+	m.accept = func() bool { return rng.Float64() < chance }
+	for range 6 * sequences {
+		m.submit(t, Request{Prompt: text(rng, 300), MaxTokens: tokens, Speculate: on})
+	}
+	for m.step() {
+	}
+	return m.now, m.s.Stats(), g
+}
+
+// A model that is six times faster saves time where the weights bind, the more the better it guesses, and none where rows do.
+func TestGuessesPay(t *testing.T) {
+	for _, c := range []struct {
+		sequences int
+		chance    float64
+		most      float64 // of the time without guesses
+	}{{1, 0, 1.01}, {1, 0.6, 0.9}, {1, 0.9, 0.6}, {4, 0.3, 1.01}, {4, 0.9, 0.85}, {16, 0.6, 1.01}, {32, 0.9, 1.01}} {
+		plain, _, _ := guessedAlone(t, false, c.sequences, 400, 0, 40*time.Millisecond, 2*time.Millisecond, 6, false)
+		with, st, g := guessedAlone(t, true, c.sequences, 400, c.chance, 40*time.Millisecond, 2*time.Millisecond, 6, false)
+		share := float64(with) / float64(plain)
+		t.Logf("%d sequences, %.1f: %.3f of the time; %d of %d accepted, %d times", c.sequences, c.chance, share, st.AcceptedTokens, st.DraftTokens, g.rounds)
+		if share > c.most || g.rounds == 0 {
+			t.Errorf("%d sequences of whose guesses %.1f come true take %.3f of the time, want %.2f; guessed %d times", c.sequences, c.chance, share, c.most, g.rounds)
+		}
+	}
+}
+
+// coin is a Guesser of a vocabulary of two, which sometimes has not read a text yet.
+type coin struct {
+	rng  *rand.Rand
+	live map[SequenceID]bool
+}
+
+func newCoin(seed uint64) *coin {
+	return &coin{rand.New(rand.NewPCG(seed, 33)), map[SequenceID]bool{}}
+}
+
+func (c *coin) Price(texts []GuessText, n int) (reading, guessing time.Duration) {
+	return time.Duration(len(texts)), time.Duration(n)
+}
+
+func (c *coin) Guess(texts []GuessText, n int) time.Duration {
+	for i := range texts {
+		c.live[texts[i].ID] = true
+		for range c.rng.IntN(n + 1) {
+			texts[i].Guesses = append(texts[i].Guesses, inference.TokenID(c.rng.IntN(2)))
+		}
+	}
+	return time.Duration(n)
+}
+
+func (c *coin) Forget(id SequenceID) { delete(c.live, id) }
+
+func TestGuessesChangeNoOutput(t *testing.T) {
+	accepted := 0
+	for seed := range uint64(80) {
+		want, _ := drafted(t, seed, 0, nil)
+		guesser := newCoin(seed)
+		got, w := draftedBy(t, seed, 5, guesser, nil)
+		if got != want {
+			t.Fatalf("world %d: with guesses\n%s\nwithout\n%s", seed, got, want)
+		}
+		if len(guesser.live) > 0 {
+			t.Fatalf("world %d: %d sequences that ended are not forgotten", seed, len(guesser.live))
+		}
+		accepted += w.accepted
+	}
+	if accepted < 1000 {
+		t.Errorf("%d guesses accepted: too few to show anything", accepted)
+	}
+}
+
+// Whatever guesses cost and however many come true: no answers take 2 % longer with them. Trying takes some seconds in all, so they are not the
+// first of a server.
+func TestGuessesNeverCost(t *testing.T) {
+	rng := rand.New(rand.NewPCG(28, 5))
+	for range reference.Repeats(10, 30, 400) {
+		weights, row := time.Duration(1+rng.IntN(40))*time.Millisecond, time.Duration(1+rng.IntN(10_000))*time.Microsecond
+		chance, sequences, states := rng.Float64(), []int{1, 4, 16, 32}[rng.IntN(4)], rng.IntN(2) == 0
+		cheaper, tokens := 1+20*rng.Float64(), 400+rng.IntN(800)
+		plain, _, _ := guessedAlone(t, false, sequences, tokens, chance, weights, row, cheaper, states)
+		with, st, g := guessedAlone(t, true, sequences, tokens, chance, weights, row, cheaper, states)
+		if share := float64(with) / float64(plain); share > 1.02 {
+			t.Errorf("%d sequences of %d tokens, %.2f come true, %v a step and %v a row, %.1f times cheaper, states %v: %.3f of the time, %d of %d accepted, %d times",
+				sequences, tokens, chance, weights, row, cheaper, states, share, st.AcceptedTokens, st.DraftTokens, g.rounds)
+		}
+		if len(g.read) > 0 {
+			t.Errorf("%d sequences that ended were not forgotten", len(g.read))
+		}
+	}
+}
