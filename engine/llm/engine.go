@@ -40,6 +40,8 @@ type Engine struct {
 	sched *scheduler.Scheduler       // the loop's, except for Check with mu held
 	end   map[inference.TokenID]bool // Options.EndTokens
 
+	guesser *guesser // nil without Options.Draft
+
 	blocks *blockLog // nil without Options.BlockEvents
 
 	inbox     inbox[command]
@@ -98,6 +100,13 @@ func newEngine(f *gguf.File, opts Options, progress func(done, total int64)) (*E
 // build makes the engine, cheap checks first: what cannot run is refused
 // before gigabytes are read.
 func (e *Engine) build(f *gguf.File, progress func(done, total int64)) error {
+	if e.opts.Draft != nil {
+		small, err := e.opts.describeDraft()
+		if err != nil {
+			return fmt.Errorf("read the draft model: %w", err)
+		}
+		e.opts.besideBytes = small.WeightBytes
+	}
 	o, err := readOutline(f, &e.opts)
 	if err != nil {
 		return err
@@ -148,6 +157,9 @@ func (e *Engine) build(f *gguf.File, progress func(done, total int64)) error {
 	if e.opts.Service != nil {
 		e.opts.Scheduler.Lane = e.opts.Service.Lane()
 	}
+	if err := e.openDraft(f, progress); err != nil {
+		return err
+	}
 	if err := e.openScheduler(); err != nil {
 		return err
 	}
@@ -163,6 +175,23 @@ func (e *Engine) build(f *gguf.File, progress func(done, total int64)) error {
 	return nil
 }
 
+// openDraft reads the draft model, if there is one.
+func (e *Engine) openDraft(f *gguf.File, progress func(done, total int64)) error {
+	if e.opts.Draft == nil {
+		return nil
+	}
+	words, _, err := f.Strings("tokenizer.ggml.tokens")
+	if err != nil {
+		return err
+	}
+	if e.guesser, err = openGuesser(e.opts.Draft, e, words, progress); err != nil {
+		return fmt.Errorf("open the draft model: %w", err)
+	}
+	e.opts.Scheduler.Guesser, e.opts.Draft = e.guesser, nil
+	e.info.DraftBytes = e.guesser.bytes()
+	return nil
+}
+
 // cacheFloor is the part of an equal share of the cache, in percent, that each
 // tenant keeps whatever others cache.
 const cacheFloor = 50
@@ -172,6 +201,11 @@ func (e *Engine) openScheduler() error {
 	pool, err := kvcache.New(e.cache)
 	if err != nil {
 		return err
+	}
+	if e.guesser != nil {
+		if err := e.guesser.reset(); err != nil {
+			return err
+		}
 	}
 	sched, err := scheduler.New(e.opts.Scheduler, pool)
 	if err != nil {
@@ -198,6 +232,7 @@ func (e *Engine) release() {
 		_ = e.kv.Close()
 	}
 	_ = e.states.close()
+	_ = e.guesser.close()
 	if e.model != nil {
 		_ = e.model.release()
 	}

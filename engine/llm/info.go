@@ -48,6 +48,7 @@ type Info struct {
 	KVBytesBehind   int // of these, what stays behind the windows
 	KVBytes         int64
 	WeightBytes     int64 // in memory
+	DraftBytes      int64 // of the draft model: weights, keys and values; 0 without one
 	TableBytes      int64 // of a table in the file of which a step reads the rows of its tokens; no part of WeightBytes
 	InputBytes      int64 // that the inputs of Gemma 4's layers take of the largest step's rows, or pass's; 0 of models without
 	StateBytes      int64 // of the state that recurrent layers keep of a sequence, whatever its length; 0 of models without

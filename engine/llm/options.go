@@ -59,6 +59,10 @@ type Options struct {
 	// draft tokens are proposed, up to Scheduler.MaxDrafts.
 	Speculate bool
 
+	// Draft is a small model of the same vocabulary that proposes draft tokens where the text so far gives none; nil: there is none. It keeps as
+	// many tokens as the cache, in memory of its own. It may be closed when Open has returned.
+	Draft *gguf.File
+
 	// CheckTensors decodes every weight once and refuses values that are not
 	// finite. It costs about as much as one forward pass.
 	CheckTensors bool
@@ -85,6 +89,8 @@ type Options struct {
 	// OnCancel, if set, is called in the same way after a cancel freed its blocks, with
 	// the time since the cancel was asked for.
 	OnCancel func(time.Duration)
+
+	besideBytes int64 // memory that the draft model's weights will take
 
 	exact     func(tensor string) bool // matrices that are held as float32; nil: none
 	keepAll   bool                     // rows stay although a window has passed: of one text at a time

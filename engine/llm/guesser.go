@@ -1,0 +1,381 @@
+package llm
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"weir/engine/gguf"
+	"weir/engine/kernel"
+	"weir/engine/kernel/attend"
+	"weir/internal/inference"
+	"weir/kvcache"
+	"weir/scheduler"
+	"weir/scheduler/cost"
+)
+
+// guesser is a small model with the vocabulary of the engine's, which proposes draft tokens. It is the scheduler's Guesser: the step loop calls it
+// amid planning, on the threads that compute the step. It has a KV cache of its own, whose blocks it gives and takes without the scheduler:
+// texts that it lacks blocks for get no guesses.
+type guesser struct {
+	model     *model
+	cpu       *kernel.CPU // the engine's
+	vocab     int         // of the engine's model: other ids are no guesses
+	kv        *attend.Pages
+	kvBytes   int64
+	length    int // of the longest text and its guesses
+	cache     kvcache.Config
+	attention cost.Attention
+	cost      *cost.Model
+
+	pool   *kvcache.Pool
+	read   map[scheduler.SequenceID]*readText
+	calls  uint64
+	copies []kvcache.Copy
+	batch  batch
+	tables [][]kvcache.BlockID
+	now    []guessedText // of the call
+	logits []float32
+	best   []inference.TokenID // of the rows of logits
+}
+
+// readText is what is computed of a sequence.
+type readText struct {
+	table   kvcache.Table
+	tail    []inference.TokenID // guesses behind the table's final rows whose rows are computed
+	guesses []inference.TokenID
+	call    uint64 // that asked for it last
+}
+
+// guessedText is a text of a call.
+type guessedText struct {
+	*readText
+	index int // of the call's texts
+	from  int // first row to compute
+	rows  int
+	whole bool // the last row of the text is among them: guesses follow
+}
+
+// mostGuessed bounds the texts of a call, and so the logits that exist at a time.
+const mostGuessed = logitTile
+
+// openGuesser reads a model that is to guess for an engine whose model has this vocabulary.
+func openGuesser(f *gguf.File, e *Engine, words []string, progress func(done, total int64)) (_ *guesser, err error) {
+	if err := sameWords(f, words); err != nil {
+		return nil, err
+	}
+	small, err := e.opts.describeDraft()
+	if err != nil {
+		return nil, err
+	}
+	opts := Options{
+		KVType: e.opts.KVType, BlockTokens: e.info.BlockTokens, KVBytes: int64(max(e.info.KVTokens, 2*e.info.BlockTokens)) * int64(small.KVBytesPerToken),
+		Level: e.opts.Level, Scheduler: scheduler.Config{MaxSeqs: e.opts.Scheduler.MaxSeqs, MaxDrafts: e.opts.Scheduler.MaxDrafts},
+	}
+	o, err := readOutline(f, &opts)
+	switch {
+	case err != nil:
+		return nil, err
+	case o.embeds():
+		return nil, fmt.Errorf("%w: it is a text encoder (%s), which guesses no tokens", ErrModel, o.arch.name)
+	case o.plan.stateValues > 0:
+		return nil, fmt.Errorf("%w: %s has recurrent layers; a draft model must have attention alone", ErrModel, o.arch.name)
+	}
+	g := &guesser{cpu: e.cpu, vocab: e.model.vocab, attention: nil}
+	if g.model, err = o.load(progress, e.opts.stopped); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			_ = g.close()
+		}
+	}()
+	b := &o.budget
+	if g.kv, err = attend.NewPages(b.shape.Tables); err != nil {
+		return nil, err
+	}
+	g.kvBytes, g.length = b.shape.Bytes(), b.maxModelLen
+	g.model.formKeys(g.cpu, g.kv, b.maxModelLen)
+	g.attention = g.model.attention()
+	g.cost = cost.New(g.model.price(o.weightBytes, e.cpu.Threads()))
+	for range 2 { // the second time is what a row takes
+		began := time.Now()
+		if err := g.model.try(g.cpu, g.kv, b.shape.blockTokens(), e.opts.stopped); err != nil {
+			return nil, err
+		}
+		g.cost.Observe(cost.Load{Rows: 1, Outputs: 1, Decode: 1}, time.Since(began))
+	}
+	g.cache = kvcache.Config{
+		Blocks: b.shape.blocks(), BlockTokens: b.shape.blockTokens(), Windows: b.shape.windows, StepRows: b.stepRows,
+		ModelDigest: o.digest, KVType: b.shape.Tables[0].Type.String(), Secret: e.opts.Secret,
+	}
+	g.tables = make([][]kvcache.BlockID, len(g.model.cacheShape.Tables))
+	return g, nil
+}
+
+// describeDraft tells of the draft model, beside whatever cache.
+func (o *Options) describeDraft() (Info, error) {
+	const length = 64
+	return Describe(o.Draft, Options{KVType: o.KVType, BlockTokens: o.BlockTokens, MaxModelLen: length, KVBlocks: 1 << 10, Level: o.Level})
+}
+
+// mostOtherWords is by how many tokens vocabularies may differ in length: files of one family pad it differently.
+const mostOtherWords = 512
+
+// sameWords refuses a file whose tokens are others.
+func sameWords(f *gguf.File, words []string) error {
+	own, _, err := f.Strings("tokenizer.ggml.tokens")
+	if err != nil {
+		return err
+	}
+	if d := len(own) - len(words); d > mostOtherWords || -d > mostOtherWords {
+		return fmt.Errorf("%w: the draft model has %d tokens and the model %d; both must have one vocabulary", ErrModel, len(own), len(words))
+	}
+	for i := range min(len(own), len(words)) {
+		if own[i] != words[i] {
+			return fmt.Errorf("%w: token %d is %.40q in the draft model and %.40q in the model; both must have one vocabulary", ErrModel, i, own[i], words[i])
+		}
+	}
+	return nil
+}
+
+// reset forgets everything, for a scheduler that knows nothing either.
+func (g *guesser) reset() (err error) {
+	g.pool, err = kvcache.New(g.cache)
+	g.read = make(map[scheduler.SequenceID]*readText)
+	return err
+}
+
+func (g *guesser) close() error {
+	if g == nil {
+		return nil
+	}
+	if g.kv != nil {
+		_ = g.kv.Close()
+	}
+	return g.model.release()
+}
+
+// bytes is the memory that it takes.
+func (g *guesser) bytes() int64 {
+	return g.model.bytes + g.kvBytes
+}
+
+// Price implements scheduler.Guesser.
+func (g *guesser) Price(texts []scheduler.GuessText, n int) (reading, guessing time.Duration) {
+	round, all := cost.Load{}, cost.Load{}
+	for i := range texts {
+		ids := len(texts[i].IDs)
+		known := 0
+		if g.isTooLong(&texts[i], n) {
+			return never, never
+		}
+		if r := g.read[texts[i].ID]; r != nil {
+			known = min(r.table.Tokens()+len(r.tail), ids-1)
+		}
+		one := cost.Load{Rows: 1, Outputs: 1, Decode: g.attention.Attended(ids, 1)}
+		round = round.Add(one)
+		if behind := ids - known - 1; behind > 1 { // one row more is there where all guesses came true
+			one = one.Add(cost.Load{Rows: behind, Prompt: g.attention.Attended(known, behind)})
+		}
+		all = all.Add(one)
+	}
+	each := g.cost.Estimate(round)
+	return g.cost.Estimate(all) - each, time.Duration(n) * each
+}
+
+// never is what guesses cost that cannot be made.
+const never = time.Hour
+
+// isTooLong reports whether the model's context ends before n guesses behind a text do.
+func (g *guesser) isTooLong(t *scheduler.GuessText, n int) bool { return len(t.IDs)+n > g.length }
+
+// Guess implements scheduler.Guesser.
+func (g *guesser) Guess(texts []scheduler.GuessText, n int) time.Duration {
+	began := time.Now()
+	g.calls++
+	g.open(texts, n)
+	g.first(texts)
+	g.now = slices.DeleteFunc(g.now, func(t guessedText) bool { return !t.whole })
+	for range n - 1 {
+		if len(g.now) == 0 {
+			break
+		}
+		g.next(texts)
+	}
+	for i := range g.now {
+		texts[g.now[i].index].Guesses = g.now[i].guesses
+	}
+	return time.Since(began)
+}
+
+// Forget implements scheduler.Guesser. What was read stays in the cache.
+func (g *guesser) Forget(id scheduler.SequenceID) {
+	if r := g.read[id]; r != nil {
+		g.pool.Release(&r.table)
+		delete(g.read, id)
+	}
+}
+
+// open arranges which rows the call computes.
+func (g *guesser) open(texts []scheduler.GuessText, n int) {
+	g.now, g.copies = g.now[:0], g.copies[:0]
+	left := g.cache.StepRows
+	for i := range texts {
+		if t := &texts[i]; len(g.now) < mostGuessed && left > n && !g.isTooLong(t, n) {
+			if r, ok := g.prepare(t, n, left, i); ok {
+				g.now = append(g.now, r)
+				left -= r.rows
+			}
+		}
+	}
+	for _, c := range g.copies {
+		g.kv.Table(c.Group).CopyRows(c.Src, c.Dst, c.Rows)
+	}
+}
+
+// prepare keeps what is computed of a text and of the guesses that came true, and gets blocks for what is to be.
+func (g *guesser) prepare(t *scheduler.GuessText, n, left, index int) (guessedText, bool) {
+	r, hit := g.read[t.ID], kvcache.Hit{}
+	if r == nil {
+		r = &readText{}
+		g.pool.Begin(&r.table, t.Domain)
+		hit = g.pool.Match(t.Domain, t.IDs, len(t.IDs)-1)
+		g.read[t.ID] = r
+	} else {
+		g.keep(r, t.IDs)
+	}
+	r.call, r.guesses = g.calls, r.guesses[:0]
+	from := max(r.table.Tokens(), hit.Tokens)
+	rows := min(len(t.IDs)-from, left-n)
+	whole := from+rows == len(t.IDs)
+	grown := from + rows
+	if whole {
+		grown += n - 1
+	}
+	for !g.pool.Grow(&r.table, grown, hit, &g.copies) {
+		if !g.evict() {
+			g.Forget(t.ID)
+			return guessedText{}, false
+		}
+		hit = g.pool.Match(t.Domain, t.IDs, len(t.IDs)-1)
+	}
+	from = r.table.Tokens()
+	return guessedText{readText: r, index: index, from: from, rows: min(rows, len(t.IDs)-from), whole: whole}, true
+}
+
+// keep makes rows of guesses that came true final, and drops the others.
+func (g *guesser) keep(r *readText, ids []inference.TokenID) {
+	rows := r.table.Tokens()
+	for _, id := range r.tail {
+		if rows >= len(ids)-1 || ids[rows] != id {
+			break
+		}
+		rows++
+	}
+	g.pool.Commit(&r.table, ids[:rows], rows)
+	g.pool.Truncate(&r.table, rows)
+	r.tail = r.tail[:0]
+}
+
+// evict gives the blocks back of the text that was asked for longest ago, unless that is of this call.
+func (g *guesser) evict() bool {
+	var oldest scheduler.SequenceID
+	least := g.calls
+	for id, r := range g.read {
+		if r.call < least || r.call == least && least < g.calls && before(id, oldest) {
+			oldest, least = id, r.call
+		}
+	}
+	if least == g.calls {
+		return false
+	}
+	g.Forget(oldest)
+	return true
+}
+
+func before(a, b scheduler.SequenceID) bool {
+	return cmp.Or(cmp.Compare(a.Request, b.Request), cmp.Compare(a.Choice, b.Choice)) < 0
+}
+
+// first computes what was not read, and makes the first guesses.
+func (g *guesser) first(texts []scheduler.GuessText) {
+	load := cost.Load{}
+	g.batch.reset()
+	for i := range g.now {
+		t := &g.now[i]
+		row := g.add(t, texts[t.index].IDs[t.from:t.from+t.rows], t.from)
+		load = load.Add(cost.Load{Rows: t.rows, Prompt: g.attention.Attended(t.from, t.rows)})
+		if t.whole {
+			g.batch.output = append(g.batch.output, row+t.rows-1)
+			load.Outputs++
+		}
+	}
+	g.compute(load)
+	for i, at := 0, 0; i < len(g.now); i++ {
+		t := &g.now[i]
+		ids := texts[t.index].IDs
+		g.pool.Commit(&t.table, ids, t.from+t.rows)
+		if t.whole {
+			t.guesses = append(t.guesses, g.best[at])
+			at++
+		}
+	}
+}
+
+// next makes a further guess behind each text.
+func (g *guesser) next(texts []scheduler.GuessText) {
+	load := cost.Load{}
+	g.batch.reset()
+	for i := range g.now {
+		t := &g.now[i]
+		last, at := len(t.guesses)-1, len(texts[t.index].IDs)+len(t.guesses)-1
+		g.batch.output = append(g.batch.output, g.add(t, t.guesses[last:], at))
+		t.tail = append(t.tail, t.guesses[last])
+		load = load.Add(cost.Load{Rows: 1, Outputs: 1, Decode: g.attention.Attended(at, 1)})
+	}
+	g.compute(load)
+	for i := range g.now {
+		g.now[i].guesses = append(g.now[i].guesses, g.best[i])
+	}
+}
+
+// add appends rows of a text to the batch.
+func (g *guesser) add(t *guessedText, ids []inference.TokenID, at int) (row int) {
+	for k := range g.tables {
+		g.tables[k] = t.table.Blocks(k)
+	}
+	return g.batch.add(ids, at, g.cache.BlockTokens, g.tables...)
+}
+
+// compute runs the batch and finds the likeliest token of each row of its output.
+func (g *guesser) compute(load cost.Load) {
+	if load.Rows == 0 {
+		return
+	}
+	began, rows := time.Now(), len(g.batch.output)
+	g.model.forward(g.cpu, g.kv, &g.batch)
+	grow(&g.logits, rows*g.model.vocab)
+	g.best = slices.Grow(g.best[:0], rows)[:rows]
+	if rows > 0 {
+		g.model.logits(g.cpu, g.logits, g.batch.hidden, rows)
+		g.model.suppress(g.logits, rows)
+		g.cpu.Run((*likeliest)(g), rows, 1)
+	}
+	g.cost.Observe(load, time.Since(began))
+}
+
+// likeliest finds the greatest logit of rows.
+type likeliest guesser
+
+func (g *likeliest) Do(_, row int) {
+	logits := g.logits[row*g.model.vocab:][:min(g.model.vocab, g.vocab)]
+	best := 0
+	for i, v := range logits {
+		if v > logits[best] {
+			best = i
+		}
+	}
+	g.best[row] = inference.TokenID(best) //nolint:gosec // below the size of a vocabulary
+}

@@ -1,0 +1,119 @@
+package llm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"weir/engine/gguf"
+	"weir/internal/reference"
+	"weir/scheduler"
+)
+
+// A draft model shows in no answer, whether its guesses come true (it is the model itself), hardly ever do, or find no room in its cache.
+func TestDraftModelsChangeNoAnswer(t *testing.T) {
+	reference.Slow(t)
+	other := tiny{arch: "llama", typ: gguf.TypeF32, seed: 77}
+	for _, f := range differingFamilies() {
+		drafts := map[string]tiny{"another": other}
+		if f.hybrid == 0 {
+			drafts["itself"] = f
+		}
+		var want []string
+		plain := start(t, f, Options{EndTokens: []int32{9}})
+		for _, r := range speculative() {
+			want = append(want, story(ask(t, plain, r())))
+		}
+		for name, draft := range drafts {
+			for _, o := range []Options{
+				{Scheduler: scheduler.Config{MaxDrafts: 5}},
+				{Scheduler: scheduler.Config{MaxDrafts: 8, MaxSeqs: 4, MaxBatchTokens: 24, OutputEstimate: 1}, KVBlocks: 17, BlockTokens: 16, MaxModelLen: 220, logitRows: 2, Threads: 3},
+			} {
+				t.Run(fmt.Sprintf("%s,%s,drafts=%d", f.arch, name, o.Scheduler.MaxDrafts), func(t *testing.T) {
+					o.EndTokens, o.Speculate, o.Scheduler.EveryDraft = []int32{9}, true, true
+					o.Scheduler.LookupMin, o.Scheduler.LookupMax = 20, 20
+					o.Draft = draft.file(t)
+					e := start(t, f, o)
+					for i, r := range speculative() {
+						if got := story(ask(t, e, r())); got != want[i] {
+							t.Errorf("request %d alone:\n%s\nwant\n%s", i, got, want[i])
+						}
+					}
+					var wg sync.WaitGroup
+					got := make([]string, len(want))
+					for i, r := range speculative() {
+						wg.Go(func() { got[i] = story(ask(t, e, r())) })
+					}
+					wg.Wait()
+					for i := range got {
+						if got[i] != want[i] {
+							t.Errorf("request %d among others:\n%s\nwant\n%s", i, got[i], want[i])
+						}
+					}
+					st := e.Stats().Scheduler
+					t.Logf("%d of %d drafts accepted", st.AcceptedTokens, st.DraftTokens)
+					if st.DraftTokens == 0 || name == "itself" && 10*st.AcceptedTokens < st.DraftTokens {
+						t.Errorf("%d of %d drafts accepted", st.AcceptedTokens, st.DraftTokens)
+					}
+				})
+			}
+		}
+	}
+}
+
+// The next turn of a chat finds what the draft model has read of the turns before, and requests that have ended leave nothing behind.
+func TestDraftModelsKeepTheirCache(t *testing.T) {
+	f := families[0]
+	s := newStepper(t, f, Options{Speculate: true, Draft: f.file(t), Scheduler: scheduler.Config{MaxDrafts: 3, EveryDraft: true, LookupMin: 20, LookupMax: 20}})
+	turn := func(text []int32) []int32 {
+		s.submit(t, greedy(text, 30))
+		for s.turn() {
+		}
+		return text
+	}
+	text := prompt(5, 90)
+	turn(text)
+	g := s.guesser
+	if st := g.pool.Stats(); st.Referenced != 0 || len(g.read) != 0 || st.QueryTokens == 0 || st.HitTokens != 0 {
+		t.Fatalf("after a request %d texts are open, %+v", len(g.read), st)
+	}
+	turn(slices.Concat(text, prompt(6, 20)))
+	if st := g.pool.Stats(); st.HitTokens < 80 {
+		t.Errorf("the next turn found %d tokens of 90", st.HitTokens)
+	}
+	if err := g.pool.Check(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestUnfitDraftModelsAreRefused(t *testing.T) {
+	words := func(list ...string) func(b *gguf.Builder) {
+		for len(list) < tinyVocab {
+			list = append(list, fmt.Sprintf("w%d", len(list)))
+		}
+		return func(b *gguf.Builder) { b.Set("tokenizer.ggml.tokens", list) }
+	}
+	model := tiny{arch: "llama", typ: gguf.TypeF32, seed: 1, edit: words("a", "b")}
+	for name, c := range map[string]struct {
+		draft tiny
+		says  string
+	}{
+		"other words": {tiny{arch: "llama", typ: gguf.TypeF32, seed: 2, edit: words("a", "c")}, `token 1 is "c" in the draft model and "b" in the model`},
+		"states":      {hybrids()[0], "recurrent layers"},
+	} {
+		if name == "states" {
+			c.draft.edit = words("a", "b")
+		}
+		e, err := Open(model.file(t), Options{KVBlocks: 50, Draft: c.draft.file(t), Scheduler: scheduler.Config{MaxDrafts: 2}}, nil)
+		if err == nil {
+			_ = e.Close(context.Background())
+		}
+		if !errors.Is(err, ErrModel) || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v, want %q", name, err, c.says)
+		}
+	}
+}
