@@ -144,6 +144,7 @@ type Engine struct {
 	KVType        string // one of KVTypes
 	KVMemoryBytes int64  // 0 takes a share of the free memory
 	CheckTensors  bool   // refuse weights that are not finite
+	DraftPath     string // a GGUF file of a model that proposes draft tokens; empty: none
 	Speculate     bool   // speculative decoding for requests that do not set speculative_ngram
 
 	PrefixCacheKey string // what block hashes are rooted in, beside the model; empty: random
@@ -433,6 +434,10 @@ func engineSettings(e *Engine) []Setting {
 			Usage: "propose draft tokens by n-gram lookup in the prompt and output, for requests that do not set " +
 				"speculative_ngram",
 			binding: bindBool(&e.Speculate)},
+		{Key: "engine.speculative_model", Flag: "speculative-model",
+			Usage: "GGUF file of a small model with the same vocabulary that proposes draft tokens where n-gram lookup finds none; the answers " +
+				"stay the same, and it is asked only where that saves time",
+			binding: bindText(&e.DraftPath, "a path", anyText)},
 		{Key: "engine.prefix_cache_key", Flag: "prefix-cache-key", Secret: true,
 			Usage: "secret that all replicas of a model share, so that they hash KV blocks alike; empty is a random one " +
 				"for each process",

@@ -100,12 +100,9 @@ func newEngine(f *gguf.File, opts Options, progress func(done, total int64)) (*E
 // build makes the engine, cheap checks first: what cannot run is refused
 // before gigabytes are read.
 func (e *Engine) build(f *gguf.File, progress func(done, total int64)) error {
-	if e.opts.Draft != nil {
-		small, err := e.opts.describeDraft()
-		if err != nil {
-			return fmt.Errorf("read the draft model: %w", err)
-		}
-		e.opts.besideBytes = small.WeightBytes
+	small, err := e.opts.reserveDraft(f)
+	if err != nil {
+		return err
 	}
 	o, err := readOutline(f, &e.opts)
 	if err != nil {
@@ -157,8 +154,12 @@ func (e *Engine) build(f *gguf.File, progress func(done, total int64)) error {
 	if e.opts.Service != nil {
 		e.opts.Scheduler.Lane = e.opts.Service.Lane()
 	}
-	if err := e.openDraft(f, progress); err != nil {
-		return err
+	if e.opts.Draft != nil {
+		if e.guesser, err = openGuesser(e, &small, progress); err != nil {
+			return fmt.Errorf("read the draft model: %w", err)
+		}
+		e.opts.Scheduler.Guesser, e.opts.Draft = e.guesser, nil
+		e.info.DraftBytes = e.guesser.bytes()
 	}
 	if err := e.openScheduler(); err != nil {
 		return err
@@ -172,23 +173,6 @@ func (e *Engine) build(f *gguf.File, progress func(done, total int64)) error {
 	e.transfers.init()
 	e.loop.init(e)
 	e.loop.publish()
-	return nil
-}
-
-// openDraft reads the draft model, if there is one.
-func (e *Engine) openDraft(f *gguf.File, progress func(done, total int64)) error {
-	if e.opts.Draft == nil {
-		return nil
-	}
-	words, _, err := f.Strings("tokenizer.ggml.tokens")
-	if err != nil {
-		return err
-	}
-	if e.guesser, err = openGuesser(e.opts.Draft, e, words, progress); err != nil {
-		return fmt.Errorf("open the draft model: %w", err)
-	}
-	e.opts.Scheduler.Guesser, e.opts.Draft = e.guesser, nil
-	e.info.DraftBytes = e.guesser.bytes()
 	return nil
 }
 

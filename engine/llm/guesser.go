@@ -60,29 +60,17 @@ type guessedText struct {
 // mostGuessed bounds the texts of a call, and so the logits that exist at a time.
 const mostGuessed = logitTile
 
-// openGuesser reads a model that is to guess for an engine whose model has this vocabulary.
-func openGuesser(f *gguf.File, e *Engine, words []string, progress func(done, total int64)) (_ *guesser, err error) {
-	if err := sameWords(f, words); err != nil {
-		return nil, err
+// openGuesser reads the draft model of an engine that is built, of which small tells.
+func openGuesser(e *Engine, small *Info, progress func(done, total int64)) (_ *guesser, err error) {
+	opts := Options{
+		KVType: e.opts.KVType, BlockTokens: e.info.BlockTokens, KVBytes: draftKVBytes(&e.info, small), Level: e.opts.Level,
+		Scheduler: scheduler.Config{MaxSeqs: e.opts.Scheduler.MaxSeqs, MaxDrafts: e.opts.Scheduler.MaxDrafts},
 	}
-	small, err := e.opts.describeDraft()
+	o, err := readOutline(e.opts.Draft, &opts)
 	if err != nil {
 		return nil, err
 	}
-	opts := Options{
-		KVType: e.opts.KVType, BlockTokens: e.info.BlockTokens, KVBytes: int64(max(e.info.KVTokens, 2*e.info.BlockTokens)) * int64(small.KVBytesPerToken),
-		Level: e.opts.Level, Scheduler: scheduler.Config{MaxSeqs: e.opts.Scheduler.MaxSeqs, MaxDrafts: e.opts.Scheduler.MaxDrafts},
-	}
-	o, err := readOutline(f, &opts)
-	switch {
-	case err != nil:
-		return nil, err
-	case o.embeds():
-		return nil, fmt.Errorf("%w: it is a text encoder (%s), which guesses no tokens", ErrModel, o.arch.name)
-	case o.plan.stateValues > 0:
-		return nil, fmt.Errorf("%w: %s has recurrent layers; a draft model must have attention alone", ErrModel, o.arch.name)
-	}
-	g := &guesser{cpu: e.cpu, vocab: e.model.vocab, attention: nil}
+	g := &guesser{cpu: e.cpu, vocab: e.model.vocab}
 	if g.model, err = o.load(progress, e.opts.stopped); err != nil {
 		return nil, err
 	}
@@ -114,18 +102,44 @@ func openGuesser(f *gguf.File, e *Engine, words []string, progress func(done, to
 	return g, nil
 }
 
-// describeDraft tells of the draft model, beside whatever cache.
-func (o *Options) describeDraft() (Info, error) {
+// reserveDraft tells of the draft model, if there is one, whatever its cache, and refuses one that cannot guess for the model of a file.
+func (o *Options) reserveDraft(f *gguf.File) (Info, error) {
+	if o.Draft == nil {
+		return Info{}, nil
+	}
 	const length = 64
-	return Describe(o.Draft, Options{KVType: o.KVType, BlockTokens: o.BlockTokens, MaxModelLen: length, KVBlocks: 1 << 10, Level: o.Level})
+	small, err := Describe(o.Draft, Options{KVType: o.KVType, BlockTokens: o.BlockTokens, MaxModelLen: length, KVBlocks: 1 << 10, Level: o.Level})
+	switch {
+	case err != nil:
+	case small.Embeds:
+		err = fmt.Errorf("%w: it is a text encoder (%s), which guesses no tokens", ErrModel, small.Architecture)
+	case small.StateBytes > 0:
+		err = fmt.Errorf("%w: %s has recurrent layers; a draft model must have attention alone", ErrModel, small.Architecture)
+	default:
+		err = sameWords(o.Draft, f)
+	}
+	if err != nil {
+		return Info{}, fmt.Errorf("read the draft model: %w", err)
+	}
+	o.besideBytes = small.WeightBytes
+	return small, nil
+}
+
+// draftKVBytes is the memory for a draft model's keys and values: of as many tokens as the model's cache has.
+func draftKVBytes(i, small *Info) int64 {
+	return int64(max(i.KVTokens, 2*i.BlockTokens)) * int64(small.KVBytesPerToken)
 }
 
 // mostOtherWords is by how many tokens vocabularies may differ in length: files of one family pad it differently.
 const mostOtherWords = 512
 
-// sameWords refuses a file whose tokens are others.
-func sameWords(f *gguf.File, words []string) error {
-	own, _, err := f.Strings("tokenizer.ggml.tokens")
+// sameWords refuses a draft model whose tokens are others.
+func sameWords(draft, f *gguf.File) error {
+	own, _, err := draft.Strings("tokenizer.ggml.tokens")
+	if err != nil {
+		return err
+	}
+	words, _, err := f.Strings("tokenizer.ggml.tokens")
 	if err != nil {
 		return err
 	}

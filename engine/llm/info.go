@@ -108,6 +108,10 @@ func (i *Info) ExpertsTouched(rows int) float64 {
 // Open would choose, without reading weights. The error says why Open would
 // refuse the file.
 func Describe(f *gguf.File, opts Options) (Info, error) {
+	small, err := opts.reserveDraft(f)
+	if err != nil {
+		return Info{}, err
+	}
 	o, err := readOutline(f, &opts)
 	if err != nil {
 		return Info{}, err
@@ -117,7 +121,11 @@ func Describe(f *gguf.File, opts Options) (Info, error) {
 			return Info{}, err
 		}
 	}
-	return o.describe(f, opts.threads()), nil
+	i := o.describe(f, opts.threads())
+	if opts.Draft != nil {
+		i.DraftBytes = small.WeightBytes + draftKVBytes(&i, &small)
+	}
+	return i, nil
 }
 
 func (o *outline) describe(f *gguf.File, threads int) Info {

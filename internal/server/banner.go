@@ -35,6 +35,9 @@ func (r banner) print(w io.Writer) error {
 	i := r.info
 	fmt.Fprintf(&b, "\nweir serves %s on %s\n\n", console.Printable(r.model), r.url)
 	line("model", "%s, %s parameters, %s of weights", i.Architecture, unit.Count(i.Params), unit.Bytes(i.WeightBytes))
+	if i.DraftBytes > 0 {
+		line("drafts", "by a model of its own, in %s", unit.Bytes(i.DraftBytes))
+	}
 	line("context", "%d tokens", i.MaxModelLen)
 	if i.Embeds {
 		line("gives", "%s", local.Gives(i))

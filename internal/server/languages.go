@@ -138,13 +138,15 @@ func (p *planned) size(budget int64, count int) error {
 		}
 		p.config.Engine.KVMemoryBytes = p.info.KVBytes
 		if budget > 0 {
-			p.config.Engine.KVMemoryBytes = max(min(p.info.KVBytes, (budget-p.info.WeightBytes-p.info.InputBytes)/2/int64(count)), 1)
+			p.config.Engine.KVMemoryBytes = max(min(p.info.KVBytes, (budget-p.info.WeightBytes-p.info.InputBytes-p.info.DraftBytes)/2/int64(count)), 1)
 		}
 	}
 	return nil
 }
 
-func (p *planned) bytes() int64 { return p.info.WeightBytes + p.info.InputBytes + p.info.KVBytes }
+func (p *planned) bytes() int64 {
+	return p.info.WeightBytes + p.info.InputBytes + p.info.DraftBytes + p.info.KVBytes
+}
 
 // spec is the version as the manager of versions knows it.
 func (p *planned) spec(l *languages) versions.Spec {

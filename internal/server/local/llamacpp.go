@@ -20,13 +20,24 @@ func OnLlamaCpp(c configs.Config) bool { return c.Model.Engine == configs.LlamaC
 // Describe is what the chosen engine makes of a file, without reading weights. The error
 // says why it would refuse the file.
 func Describe(f *gguf.File, c configs.Config) (llm.Info, error) {
-	if OnLlamaCpp(c) {
+	switch {
+	case OnLlamaCpp(c) && c.Engine.DraftPath != "":
+		return llm.Info{}, fmt.Errorf("--engine %s: it takes no --speculative-model; leave one of them out", configs.LlamaCppEngine)
+	case OnLlamaCpp(c):
 		return describeForLlamaCpp(f, c)
 	}
 	opts, err := EngineOptions(c)
 	if err != nil {
 		return llm.Info{}, err
 	}
+	if info, err := llm.Describe(f, opts); err != nil || info.Embeds {
+		return info, err
+	}
+	done, err := openDraft(c, &opts)
+	if err != nil {
+		return llm.Info{}, err
+	}
+	defer done()
 	return llm.Describe(f, opts)
 }
 

@@ -164,6 +164,11 @@ func Load(c configs.Config, f *gguf.File, hooks Hooks) (*Model, error) {
 	if hooks.Options != nil {
 		hooks.Options(&opts)
 	}
+	done, err := openDraft(c, &opts)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	if m.Engine, err = llm.Open(f, opts, hooks.Progress); err != nil {
 		return nil, LoadError(c.Model, err)
 	}
@@ -225,8 +230,22 @@ func EngineOptions(c configs.Config) (llm.Options, error) {
 		CacheCosts:  cacheCosts{CostsFolder(), cmp.Or(level, isa.Best())},
 		BlockTokens: c.Engine.BlockTokens, MaxModelLen: c.Scheduler.MaxModelLen,
 		CheckTensors: c.Engine.CheckTensors, Scheduler: c.Scheduler,
-		Speculate: c.Engine.Speculate,
+		Speculate: c.Engine.Speculate || c.Engine.DraftPath != "",
 	}, nil
+}
+
+// openDraft opens the file of the draft model, if there is one, for opts. The caller calls the function that it returns when the options have been
+// used.
+func openDraft(c configs.Config, opts *llm.Options) (func(), error) {
+	if c.Engine.DraftPath == "" {
+		return func() {}, nil
+	}
+	f, err := gguf.Open(c.Engine.DraftPath)
+	if err != nil {
+		return nil, fmt.Errorf("--speculative-model: %w", err)
+	}
+	opts.Draft = f
+	return func() { _ = f.Close() }, nil // it was only read
 }
 
 // pairTemplateKey is where converters put the text that a reranker of language
