@@ -14,8 +14,9 @@ import (
 type Guesser interface {
 	// Price estimates what Guess takes: to read what it has not read of the texts, and then to guess n tokens of each.
 	Price(texts []GuessText, n int) (reading, guessing time.Duration)
-	// Guess sets Guesses of texts, up to n tokens each; nil where it has not read all of a text yet. It tells how long it took.
-	Guess(texts []GuessText, n int) time.Duration
+	// Guess sets Guesses of texts, up to n tokens each; nil where it has not read all of a text yet. It reads for about so long at most, and tells
+	// how long it took in all.
+	Guess(texts []GuessText, n int, reading time.Duration) time.Duration
 	// Forget is told that a sequence has ended.
 	Forget(SequenceID)
 }
@@ -81,7 +82,8 @@ func (d *drafter) guess(token time.Duration) {
 		return
 	}
 	reading, rounds := d.cfg.Guesser.Price(g.texts, n)
-	g.took = d.cfg.Guesser.Guess(g.texts, n)
+	spare := d.pacer.limit - d.cost.Estimate(d.pacer.load) - d.took(n)
+	g.took = d.cfg.Guesser.Guess(g.texts, n, min(reading, max(spare, 0)))
 	each := (reading + rounds) / time.Duration(len(g.texts))
 	for i, q := range g.asked {
 		guesses := g.texts[i].Guesses

@@ -30,7 +30,7 @@ func (g *slowGuesser) Price(texts []GuessText, n int) (reading, guessing time.Du
 	return reading, time.Duration(n) * (g.step + time.Duration(len(texts))*g.row)
 }
 
-func (g *slowGuesser) Guess(texts []GuessText, n int) time.Duration {
+func (g *slowGuesser) Guess(texts []GuessText, n int, _ time.Duration) time.Duration {
 	reading, rounds := g.Price(texts, n)
 	for i := range texts {
 		g.read[texts[i].ID] = len(texts[i].IDs) - 1 + n
@@ -106,7 +106,7 @@ func (c *coin) Price(texts []GuessText, n int) (reading, guessing time.Duration)
 	return time.Duration(len(texts)), time.Duration(n)
 }
 
-func (c *coin) Guess(texts []GuessText, n int) time.Duration {
+func (c *coin) Guess(texts []GuessText, n int, _ time.Duration) time.Duration {
 	for i := range texts {
 		c.live[texts[i].ID] = true
 		for range c.rng.IntN(n + 1) {

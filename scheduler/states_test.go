@@ -2,15 +2,14 @@ package scheduler
 
 import (
 	"testing"
+
+	"weir/internal/reference"
 )
 
 // Worlds of models with states: CheckInvariants holds after every call, every chunk reads the state of its own rows, drafts that do not come
 // true and late samples included, and all requests end.
 func TestStatesKeepTheInvariants(t *testing.T) {
-	worlds := 400
-	if testing.Short() {
-		worlds = 60
-	}
+	worlds := reference.Repeats(60, 400, 20_000)
 	steps, hits, preemptions, drafts, late := 0, uint64(0), uint64(0), uint64(0), uint64(0)
 	for seed := range uint64(worlds) {
 		src := seeded(50_000 + seed)

@@ -180,23 +180,44 @@ func (g *guesser) bytes() int64 {
 func (g *guesser) Price(texts []scheduler.GuessText, n int) (reading, guessing time.Duration) {
 	round, all := cost.Load{}, cost.Load{}
 	for i := range texts {
-		ids := len(texts[i].IDs)
-		known := 0
 		if g.isTooLong(&texts[i], n) {
 			return never, never
 		}
-		if r := g.read[texts[i].ID]; r != nil {
-			known = min(r.table.Tokens()+len(r.tail), ids-1)
-		}
+		ids, behind := len(texts[i].IDs), g.behind(&texts[i])
 		one := cost.Load{Rows: 1, Outputs: 1, Decode: g.attention.Attended(ids, 1)}
 		round = round.Add(one)
-		if behind := ids - known - 1; behind > 1 { // one row more is there where all guesses came true
-			one = one.Add(cost.Load{Rows: behind, Prompt: g.attention.Attended(known, behind)})
+		if behind > 1 { // one row is behind where all guesses came true
+			one = one.Add(cost.Load{Rows: behind, Prompt: g.attention.Attended(ids-behind-1, behind)})
 		}
 		all = all.Add(one)
 	}
 	each := g.cost.Estimate(round)
 	return g.cost.Estimate(all) - each, time.Duration(n) * each
+}
+
+// behind is how many rows of a text are not read, the last one left out.
+func (g *guesser) behind(t *scheduler.GuessText) int {
+	known := 0
+	if r := g.read[t.ID]; r != nil {
+		known = min(r.table.Tokens()+len(r.tail), len(t.IDs)-1)
+	}
+	return len(t.IDs) - known - 1
+}
+
+// leastRead is how many rows a call may read, however long that takes.
+const leastRead = 16
+
+// mayRead is how many rows a call may compute before it guesses, if reading takes so long at most.
+func (g *guesser) mayRead(texts []scheduler.GuessText, n int, most time.Duration) int {
+	rows := g.cache.StepRows
+	if takes, _ := g.Price(texts, 0); takes > most {
+		behind := 0
+		for i := range texts {
+			behind += g.behind(&texts[i])
+		}
+		rows = min(rows, n+len(texts)+max(leastRead, int(float64(behind)*float64(most)/float64(takes))))
+	}
+	return rows
 }
 
 // never is what guesses cost that cannot be made.
@@ -206,10 +227,10 @@ const never = time.Hour
 func (g *guesser) isTooLong(t *scheduler.GuessText, n int) bool { return len(t.IDs)+n > g.length }
 
 // Guess implements scheduler.Guesser.
-func (g *guesser) Guess(texts []scheduler.GuessText, n int) time.Duration {
+func (g *guesser) Guess(texts []scheduler.GuessText, n int, reading time.Duration) time.Duration {
 	began := time.Now()
 	g.calls++
-	g.open(texts, n)
+	g.open(texts, n, g.mayRead(texts, n, reading))
 	g.first(texts)
 	g.now = slices.DeleteFunc(g.now, func(t guessedText) bool { return !t.whole })
 	for range n - 1 {
@@ -232,10 +253,9 @@ func (g *guesser) Forget(id scheduler.SequenceID) {
 	}
 }
 
-// open arranges which rows the call computes.
-func (g *guesser) open(texts []scheduler.GuessText, n int) {
+// open arranges which rows the call computes, left at most and those of guesses.
+func (g *guesser) open(texts []scheduler.GuessText, n, left int) {
 	g.now, g.copies = g.now[:0], g.copies[:0]
-	left := g.cache.StepRows
 	for i := range texts {
 		if t := &texts[i]; len(g.now) < mostGuessed && left > n && !g.isTooLong(t, n) {
 			if r, ok := g.prepare(t, n, left, i); ok {
@@ -261,22 +281,25 @@ func (g *guesser) prepare(t *scheduler.GuessText, n, left, index int) (guessedTe
 		g.keep(r, t.IDs)
 	}
 	r.call, r.guesses = g.calls, r.guesses[:0]
-	from := max(r.table.Tokens(), hit.Tokens)
-	rows := min(len(t.IDs)-from, left-n)
-	whole := from+rows == len(t.IDs)
-	grown := from + rows
-	if whole {
-		grown += n - 1
-	}
-	for !g.pool.Grow(&r.table, grown, hit, &g.copies) {
+	for {
+		from := r.table.Tokens()
+		if from == 0 {
+			from = hit.Tokens
+		}
+		rows := min(len(t.IDs)-from, left-n)
+		whole, grown := from+rows == len(t.IDs), from+rows
+		if whole {
+			grown += n - 1
+		}
+		if g.pool.Grow(&r.table, grown, hit, &g.copies) {
+			return guessedText{readText: r, index: index, from: from, rows: rows, whole: whole}, true
+		}
 		if !g.evict() {
 			g.Forget(t.ID)
 			return guessedText{}, false
 		}
-		hit = g.pool.Match(t.Domain, t.IDs, len(t.IDs)-1)
+		hit = g.pool.Match(t.Domain, t.IDs, len(t.IDs)-1) // of use to an empty table alone
 	}
-	from = r.table.Tokens()
-	return guessedText{readText: r, index: index, from: from, rows: min(rows, len(t.IDs)-from), whole: whole}, true
 }
 
 // keep makes rows of guesses that came true final, and drops the others.
