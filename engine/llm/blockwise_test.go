@@ -177,7 +177,7 @@ func TestRowsThatNoOneWantsChangeNothing(t *testing.T) {
 		m := load(t, f.file(t))
 		for _, level := range levels() {
 			types, cases := types, cases
-			if shortAt(level) {
+			if shortAt(level) || i%3 != 0 && !reference.Long() {
 				cases = cases[:3]
 			}
 			if shortAt(level) && level == isa.Portable {

@@ -186,6 +186,9 @@ func compareLogits(t *testing.T, m *model, tokens []int32, want []float32) {
 			t.Errorf("%v: relative L2 %.2e above %.0e", level, e, limit)
 		}
 		for i, chunk := range []int{len(tokens), 1, 7, 64, 65} {
+			if chunk != 7 && level != isa.Best() && !reference.Long() {
+				continue // whatever the level, the same code cuts
+			}
 			if !slices.Equal(allLogits(t, m, level, tokens, attend.KVF32, 16, chunk, 1+i%3), whole) {
 				t.Errorf("%v, chunks of %d: other bits than whole", level, chunk)
 			}

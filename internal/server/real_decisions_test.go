@@ -60,6 +60,9 @@ func nearDecisions(t *testing.T, s *servertest.Server, c configs.Config) {
 	exact, model := realQuality(t, c, 1024, true), decider(t, c)
 	worst, sum, n := 0.0, 0.0, 0
 	for _, d := range list {
+		if !reference.Long() {
+			d.Questions = d.Questions[1:3] // yes or no, and one of several
+		}
 		for _, q := range d.Questions {
 			delete(q, "expected")
 		}

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"sync"
 	"testing"
 
 	"weir/internal/server/servertest"
@@ -31,22 +32,30 @@ func testRealModelFills(t *testing.T, m realModel, s *servertest.Server) {
 		t.Fatal(err)
 	}
 	same := 0
-	for _, f := range list {
-		r := s.Post("/v1/completions", jsonText(map[string]any{
-			"prompt": f.Prompt, "suffix": f.Suffix, "temperature": 0, "max_tokens": realModelTokens, "return_token_ids": true,
-		}))
-		body, err := io.ReadAll(r.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+	bodies := make([][]byte, len(list))
+	var all sync.WaitGroup
+	for i, f := range list {
+		all.Go(func() {
+			r := s.Post("/v1/completions", jsonText(map[string]any{
+				"prompt": f.Prompt, "suffix": f.Suffix, "temperature": 0, "max_tokens": realModelTokens, "return_token_ids": true,
+			}))
+			body, err := io.ReadAll(r.Body)
+			if err != nil {
+				t.Error(err)
+			}
+			bodies[i] = body
+		})
+	}
+	all.Wait()
+	for i, f := range list {
 		var answer struct {
 			Choices []struct {
 				Text   string
 				Prompt []int32 `json:"prompt_token_ids"`
 			}
 		}
-		if err := json.Unmarshal(body, &answer); err != nil || len(answer.Choices) != 1 {
-			t.Fatalf("%q: %v %s", f.Prompt, err, body)
+		if err := json.Unmarshal(bodies[i], &answer); err != nil || len(answer.Choices) != 1 {
+			t.Fatalf("%q: %v %s", f.Prompt, err, bodies[i])
 		}
 		got := answer.Choices[0]
 		if !slices.Equal(got.Prompt, f.Tokens) {

@@ -205,7 +205,7 @@ func TestBothArmsSurviveARestartInEveryStep(t *testing.T) {
 
 // seeds is how often a simulation runs, which tries n of them in long runs.
 func seeds(n uint64) uint64 {
-	return uint64(reference.Repeats(1, int(n+1)/2, int(n))) //nolint:gosec // few
+	return uint64(reference.Repeats(1, int(n+2)/3, int(n))) //nolint:gosec // few
 }
 
 // A candidate that is right at twice the cost, or takes twice the computing, is not

@@ -193,7 +193,7 @@ func with(change func(*traffic)) traffic {
 func TestScenarios(t *testing.T) {
 	reference.Slow(t)
 	const perSecond = 100
-	seeds := uint64(reference.Repeats(1, 5, 20)) //nolint:gosec // few
+	seeds := uint64(reference.Repeats(1, 2, 20)) //nolint:gosec // few
 	for _, c := range []struct {
 		name string
 		w    traffic

@@ -16,7 +16,7 @@ import (
 // check them. WEIR_RANDOM_SCHEMAS says how many schemas.
 func TestRandomSchemas(t *testing.T) {
 	reference.Slow(t)
-	count := reference.Repeats(0, 60, 250)
+	count := reference.Repeats(0, 30, 250)
 	if n, err := strconv.Atoi(os.Getenv("WEIR_RANDOM_SCHEMAS")); err == nil {
 		count = n
 	}
