@@ -4,6 +4,7 @@ package kvcache
 type Counters struct {
 	QueryTokens uint64 // tokens of sequences that asked for a cached prefix and were grown
 	HitTokens   uint64 // of these, taken from the cache
+	Stateless   uint64 // tokens whose blocks were found, and no checkpoint behind them: computed again
 	Evictions   uint64 // cached blocks evicted: for room, for a bound, by DropDomain or Reset
 	Folded      uint64 // blocks replaced by a resident twin at Commit
 	Collisions  uint64 // blocks left private because another prefix has their hash

@@ -268,6 +268,7 @@ func (p *Pool) grow(t *Table, rows int, hit *Hit, cow bool, copies *[]Copy) {
 		}
 		p.counts.QueryTokens += uint64(hit.queried)
 		p.counts.HitTokens += uint64(hit.Tokens)
+		p.counts.Stateless += uint64(max(hit.Fork-hit.Tokens, 0))
 	}
 	if !p.simple {
 		growAll(p, t, rows, hit, copies)

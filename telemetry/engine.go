@@ -15,10 +15,13 @@ type Snapshot struct {
 
 	Classes []Class // nil: not known at this moment
 
-	KVBlocks      int // usable blocks
-	KVReferenced  int // blocks that live sequences use
-	KVCached      int // blocks of the prefix cache that no live sequence uses
-	KVLeaked      int // blocks still referenced while no request runs or waits; anything but 0 is a bug
+	KVBlocks      int    // usable blocks
+	KVReferenced  int    // blocks that live sequences use
+	KVCached      int    // blocks of the prefix cache that no live sequence uses
+	States        int    // slots for states of recurrent layers; 0 of models without
+	Checkpoints   int    // of these, states behind cached prefixes that no live sequence reads
+	Stateless     uint64 // prompt tokens whose blocks were in the prefix cache, and no state behind them
+	KVLeaked      int    // blocks still referenced while no request runs or waits; anything but 0 is a bug
 	KVEvictions   uint64
 	PrefixQueries uint64 // prompt tokens looked up in the prefix cache
 	PrefixHits    uint64 // prompt tokens found in the prefix cache
@@ -102,6 +105,10 @@ func gauges() []series {
 			func(s *Snapshot) float64 { return float64(s.Paused) }),
 		gauge("weir_kv_blocks_cached", "KV blocks of the prefix cache that no live sequence uses.",
 			func(s *Snapshot) float64 { return float64(s.KVCached) }),
+		gauge("weir_state_slots", "Slots for states of recurrent layers: two for each sequence that runs, the others can be checkpoints; 0 of models without such layers.",
+			func(s *Snapshot) float64 { return float64(s.States) }),
+		gauge("weir_state_checkpoints", "States behind cached prefixes that no live sequence uses.",
+			func(s *Snapshot) float64 { return float64(s.Checkpoints) }),
 		gauge("weir_prefill_tokens_per_second", "Prompt tokens that are expected to be computed in a second while nothing else is, as steps so far tell.",
 			func(s *Snapshot) float64 { return s.PrefillRate }),
 		gauge("weir_kv_transfer_tokens_per_second", "Prompt tokens a second whose KV blocks are expected to come from another replica; 0 where none do.",
@@ -149,6 +156,8 @@ func counters() []series {
 			func(s *Snapshot) uint64 { return s.StepPanics }),
 		total("weir_invariant_faults_total", "Broken invariants found by the idle check; anything but 0 is a bug.",
 			func(s *Snapshot) uint64 { return s.Faults }),
+		total("weir_prefix_cache_stateless_tokens_total", "Prompt tokens whose blocks were in the prefix cache without a state of recurrent layers behind them: computed again.",
+			func(s *Snapshot) uint64 { return s.Stateless }),
 		total("weir_kv_evictions_total", "KV blocks evicted from the prefix cache.", func(s *Snapshot) uint64 { return s.KVEvictions }),
 	}
 }

@@ -26,7 +26,7 @@ func testModel(t *testing.T) (*Metrics, *Model) {
 		Architecture: "llama", Digest: "d0", WeightBytes: 1000,
 	}, func() Snapshot {
 		return Snapshot{
-			Running: 2, Waiting: 3, WaitingTokens: 50, KVBlocks: 40, KVReferenced: 10, KVCached: 5,
+			Running: 2, Waiting: 3, WaitingTokens: 50, KVBlocks: 40, KVReferenced: 10, KVCached: 5, States: 96, Checkpoints: 21, Stateless: 48,
 			KVEvictions: 7, PrefixQueries: 100, PrefixHits: 60, Preemptions: 4, Paused: 1, Pauses: 6, Late: 8,
 			Drafts: 5, DraftTokens: 20, AcceptedTokens: 12, PromptTokens: 100,
 			PromptCached: 60, Recomputed: 9, OutputTokens: 33, Steps: 12, Classes: []Class{{"batch", 1, 3, 7, 0.25}}, StepPanics: 1, Faults: 2,

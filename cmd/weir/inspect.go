@@ -122,6 +122,8 @@ type engineReport struct {
 	KVBlocks        int      `json:"kv_cache_blocks"`
 	BlockTokens     int      `json:"block_size"`
 	KVBytesPerToken int      `json:"kv_cache_bytes_per_token"`
+	StateBytes      int64    `json:"state_bytes_per_sequence,omitempty"` // of recurrent layers
+	States          int      `json:"state_slots,omitempty"`
 	Sequences       int      `json:"sequences_of_full_length"`
 	Threads         int      `json:"threads"`
 	Digest          string   `json:"digest"`
@@ -170,6 +172,9 @@ type cacheReport struct {
 func (e *engineReport) printCache(row func(...string)) {
 	row("kv cache", fmt.Sprintf("%d tokens in %s (%s): %s%s", e.KVTokens, e.KVType, e.each("each"),
 		local.Sequences(e.Sequences, e.MaxModelLen), e.kept()))
+	if s := local.States(e.info); s != "" {
+		row("states", s)
+	}
 	if e.KVCost != nil || e.KVType == attend.KVQ8.String() {
 		row("kv cost", local.ShowCacheCost(e.KVCost))
 	}
@@ -202,7 +207,7 @@ func newEngineReport(i llm.Info) *engineReport {
 		ContextLength: i.ContextLength, MaxModelLen: i.MaxModelLen, WeightBytes: i.WeightBytes, TableBytes: i.TableBytes,
 		KVType: i.KVType, KVCost: i.KVCost, KVBytes: i.KVBytes, KVTokens: i.KVTokens, KVBlocks: i.KVBlocks,
 		BlockTokens: i.BlockTokens, KVBytesPerToken: i.KVBytesPerToken, Sequences: local.FullSequences(i),
-		Threads: i.Threads, Digest: i.Digest, info: i,
+		Threads: i.Threads, Digest: i.Digest, info: i, StateBytes: i.StateBytes, States: i.States,
 		Embeds: i.Embeds, Dimensions: i.Dimensions, Scores: i.Scores, Labels: i.Labels, Decides: i.Decides,
 	}
 	for _, w := range i.Windows {

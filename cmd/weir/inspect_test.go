@@ -16,6 +16,7 @@ import (
 	"weir/internal/defaultmodel"
 	"weir/internal/reference"
 	"weir/internal/server/servertest"
+	"weir/internal/unit"
 )
 
 // strangeModel is a file that weir reads and cannot run, with metadata that
@@ -203,5 +204,27 @@ func TestReportsTellBothTypesOfACacheUntilItsCostIsKnown(t *testing.T) {
 	options.KVType = attend.KVQ8
 	if r, err := describeEngine(f, options); err != nil || r.IfF16 != nil {
 		t.Errorf("q8_0 was asked for: %+v, %v", r.IfF16, err)
+	}
+}
+
+// Reports tell what a sequence takes of states, for how many there is room, and count them.
+func TestReportsTellOfStates(t *testing.T) {
+	f, err := gguf.Open("../../engine/llm/testdata/decoders/qwen3next.gguf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	r, err := describeEngine(f, llm.Options{KVType: attend.KVF16, KVBytes: 1 << 20, MaxModelLen: 16})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows []string
+	r.printCache(func(cells ...string) { rows = append(rows, strings.Join(cells, ": ")) })
+	text := strings.Join(rows, "\n")
+	if r.StateBytes == 0 || r.States == 0 || !strings.Contains(text, "states: "+unit.Bytes(r.StateBytes)+" for a sequence of any length; room for ") {
+		t.Errorf("%d bytes, %d slots, and the report says\n%s", r.StateBytes, r.States, text)
+	}
+	if r.Sequences > r.States/2 {
+		t.Errorf("%d sequences with %d slots, of which each takes two", r.Sequences, r.States)
 	}
 }

@@ -70,6 +70,9 @@ func TestVLLM43090BlocksWithoutAStateAreNoHit(t *testing.T) {
 	if cached, _ := cachedOf(t, e, alone, text, 8); cached != 0 {
 		t.Errorf("%d tokens found, and there is no state behind them", cached)
 	}
+	if n := e.Stats().Cache.Stateless; n != 32 {
+		t.Errorf("%d tokens are counted as found without a state, want two blocks", n)
+	}
 }
 
 // vllm-project/vllm 53912: drafts on top of a cached prefix left states of tokens that were refused.

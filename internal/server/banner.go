@@ -44,6 +44,9 @@ func (r banner) print(w io.Writer) error {
 	} else {
 		line("kv cache", "%d tokens in %s (%s): %s", i.KVTokens, i.KVType, unit.Bytes(i.KVBytes),
 			local.Sequences(local.FullSequences(i), i.MaxModelLen))
+		if s := local.States(i); s != "" {
+			line("states", "%s", s)
+		}
 	}
 	line("threads", "%d", i.Threads)
 	if len(r.others) > 0 {

@@ -18,6 +18,7 @@ func snapshot(e *llm.Engine) telemetry.Snapshot {
 		Running: load.Running, Waiting: load.Waiting + sched.Resuming, WaitingTokens: load.WaitingTokens,
 		KVBlocks: cache.Blocks, KVReferenced: cache.Referenced, KVCached: cache.Cached, KVEvictions: cache.Evictions,
 		PrefixQueries: cache.QueryTokens, PrefixHits: cache.HitTokens,
+		States: cache.States, Checkpoints: cache.Checkpoints, Stateless: cache.Stateless,
 		Paused: sched.Paused, Pauses: sched.Pauses, Late: sched.Late,
 		Preemptions: sched.Preemptions, Recomputed: sched.RecomputedTokens,
 		PromptTokens: sched.PromptTokens, PromptCached: sched.CachedTokens, OutputTokens: sched.OutputTokens,

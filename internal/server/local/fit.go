@@ -6,11 +6,27 @@ import (
 
 	"weir/engine/llm"
 	"weir/internal/console"
+	"weir/internal/unit"
 )
 
 // FullSequences is the number of sequences of full length that the cache holds
-// at once.
-func FullSequences(i llm.Info) int { return i.KVTokens / max(i.MaxModelLen, 1) }
+// at once, and states of.
+func FullSequences(i llm.Info) int {
+	n := i.KVTokens / max(i.MaxModelLen, 1)
+	if i.StateBytes > 0 {
+		n = min(n, i.States/2)
+	}
+	return n
+}
+
+// States says what recurrent layers keep of sequences; "" of models without such layers.
+func States(i llm.Info) string {
+	if i.StateBytes == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s for a sequence of any length; room for %d in %s: two for each that runs, the others are checkpoints of the prefix cache",
+		unit.Bytes(i.StateBytes), i.States, unit.Bytes(i.StateBytes*int64(i.States)))
+}
 
 // Sequences says how many sequences of a length there is room for.
 func Sequences(n, tokens int) string {
