@@ -106,6 +106,11 @@ type Model struct {
 	OwnSafety    string   // the policy that belongs to the version, as JSON; empty: none
 	MemoryBytes  int64    // of all language models and encoders; 0: what is free at the start
 
+	Adapters    []string // LoRA adapters, each NAME=PATH or a JSON object; see LoraModules
+	EnableLora  bool     // callers with the scope admin may load and unload adapters
+	MaxLoras    int      // adapters of a model that are loaded at once
+	MaxLoraRank int      // of an adapter
+
 	Defaults []ModelSetting // as ServedModel's
 }
 
@@ -171,7 +176,7 @@ func Default() Config {
 		},
 		HTTP:      api.DefaultConfig(),
 		API:       openai.DefaultConfig(),
-		Model:     Model{Engine: NativeEngine},
+		Model:     Model{Engine: NativeEngine, MaxLoras: 16, MaxLoraRank: mostLoraRank},
 		Engine:    Engine{BlockTokens: 16, CPULevel: "auto", EncoderDType: "auto", KVType: "auto"},
 		Scheduler: defaultScheduler(),
 		Predict:   defaultPredict(),
@@ -391,6 +396,17 @@ func modelSettings(m *Model) []Setting {
 		{Key: "model.embedding_prompts", Flag: "embedding-prompt",
 			Usage:   "NAME=TEXT: what a text encoder reads before texts of requests with prompt_name NAME, or to the alias NAME; repeat for several",
 			binding: bindNames(&m.Prompts, "a name, = and a text", isPrompt)},
+
+		{Key: LoraModulesKey, Flag: "lora-modules",
+			Usage:   `NAME=FILE: a LoRA adapter in GGUF that requests get by NAME or MODEL:NAME, or {"name": …, "path": …, "scale": …}; repeat for several`,
+			binding: bindNames(&m.Adapters, "a name, = and a GGUF file, or a JSON object", isLoraModule)},
+		{Key: "model.enable_lora", Flag: "enable-lora",
+			Usage:   "POST /v1/load_lora_adapter and /v1/unload_lora_adapter load and unload adapters, for callers with the scope admin, who without keys are all callers",
+			binding: bindBool(&m.EnableLora)},
+		{Key: "model.max_loras", Flag: "max-loras", Usage: "adapters of a model that are loaded at once",
+			binding: bindInt(&m.MaxLoras, 1, 1024, "")},
+		{Key: "model.max_lora_rank", Flag: "max-lora-rank", Usage: "largest rank of an adapter",
+			binding: bindInt(&m.MaxLoraRank, 1, mostLoraRank, "")},
 
 		{Key: "model.safety", Flag: "safety",
 			Usage:   "safety policy for requests and answers, by its name in the list policies; none turns it off; empty is the one that the version was imported with, if any",

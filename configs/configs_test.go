@@ -235,6 +235,7 @@ func TestEverySettingReachesTheTree(t *testing.T) {
 		"batch.price_percent":                "20",
 		"model.embedding_prompts":            "query=search_query: ",
 		"model.default_chat_template_kwargs": `{"enable_thinking": false}`,
+		"model.lora_modules":                 "sql=sql.gguf",
 	}
 	s := New()
 	for i := range s.table {

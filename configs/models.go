@@ -76,12 +76,13 @@ const (
 	CallsKey        = "model.tool_call_parser"
 	ThoughtsKey     = "model.reasoning_parser"
 	ModelEngineKey  = "model.engine"
+	LoraModulesKey  = "model.lora_modules"
 )
 
 // modelKeys are the settings that a record may have for itself, under the last part of
 // their keys.
 var modelKeys = []string{
-	ModelEngineKey, ChatTemplateKey, TemplateArgsKey, CallsKey, ThoughtsKey, "model.embedding_prompts",
+	ModelEngineKey, ChatTemplateKey, TemplateArgsKey, CallsKey, ThoughtsKey, "model.embedding_prompts", LoraModulesKey,
 	"engine.fine_activations", "engine.encoder_dtype", "engine.kv_cache_memory_bytes", "engine.kv_cache_dtype", "engine.block_size", "engine.check_tensors", "engine.speculative_ngram", "engine.speculative_model",
 	"scheduler.max_model_len", "scheduler.max_num_seqs", "scheduler.max_num_batched_tokens", "scheduler.itl_target_ms",
 	"scheduler.long_prefill_token_threshold", "scheduler.max_num_queued_reqs", "scheduler.max_num_queued_tokens",
@@ -151,6 +152,9 @@ func (c Config) ServedModels() []ServedModel {
 		for _, p := range c.Model.Prompts {
 			m.Settings = append(m.Settings, ModelSetting{"model.embedding_prompts", p})
 		}
+		for _, a := range c.Model.Adapters {
+			m.Settings = append(m.Settings, ModelSetting{LoraModulesKey, a})
+		}
 		list = append(list, m)
 	}
 	for _, m := range c.Models {
@@ -172,7 +176,7 @@ func (c Config) RoutedModels() []ServedModel {
 // its own settings stand in place of the general ones.
 func (c Config) ForModel(m ServedModel) Config {
 	c.Model = Model{Path: m.Path, ServedNames: append([]string{m.Name}, m.Aliases...), MemoryBytes: c.Model.MemoryBytes,
-		Engine: NativeEngine}
+		Engine: NativeEngine, EnableLora: c.Model.EnableLora, MaxLoras: c.Model.MaxLoras, MaxLoraRank: c.Model.MaxLoraRank}
 	if m.Path == BuiltinPath {
 		c.Model.Path = ""
 	}
@@ -307,6 +311,7 @@ func (c Config) validateModels() error {
 		}
 	}
 	for _, m := range list {
+		errs = append(errs, c.ForModel(m).Model.validateAdapters(owner))
 		if !answers[m.Name] {
 			errs = append(errs, fmt.Errorf("check models: all versions of %q say load: never, so none answers requests; let one say startup or lazy", m.Name))
 			answers[m.Name] = true // said once
@@ -346,6 +351,7 @@ const modelsSample = `
 #     tool_call_parser: llama3_json # default: as the template shows
 #     reasoning_parser: none # default: as the template shows
 #     embedding_prompts: ["query=search_query: "]
+#     lora_modules: ["sql=/models/sql.gguf"] # LoRA adapters, asked as sql or chat:sql
 #     max_model_len: 8192
 #     max_num_seqs: 32
 #     max_num_batched_tokens: 512

@@ -38,6 +38,8 @@ type Snapshot struct {
 	DraftTokens    uint64 // draft tokens proposed
 	AcceptedTokens uint64 // draft tokens accepted
 
+	Adapters *Adapters // nil: there are none, or not known at this moment
+
 	Transfer KVTransfer
 
 	PrefillRate float64 // prompt tokens that are expected to be computed in a second
@@ -177,7 +179,7 @@ func (c *snapshotCollector) Describe(ch chan<- *prometheus.Desc) {
 	for _, s := range classSeries {
 		ch <- s.desc
 	}
-	for _, d := range []*prometheus.Desc{kvBlocks, kvBytes, kvFailures, kvSkipped} {
+	for _, d := range []*prometheus.Desc{kvBlocks, kvBytes, kvFailures, kvSkipped, adaptersDesc} {
 		ch <- d
 	}
 }
@@ -189,6 +191,7 @@ func (c *snapshotCollector) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(s.desc, s.kind, s.value(&snap))
 	}
 	snap.Transfer.collect(ch)
+	snap.Adapters.collect(ch)
 	for i := range snap.Classes {
 		class := &snap.Classes[i]
 		for _, s := range classSeries {

@@ -88,6 +88,11 @@ type ModelChange struct {
 	Action  string `json:"-"`
 	Name    string `json:"name"`
 	Version string `json:"version"` // empty: the one that answers
+
+	// These are of a LoRA adapter that is loaded; one is unloaded by its name.
+	Path  string  `json:"path,omitempty"`  // its GGUF file
+	Model string  `json:"model,omitempty"` // whose adapter it is; empty: the only one
+	Scale float32 `json:"scale,omitempty"` // 0 is 1
 }
 
 // ModelChanged is what happened to it.
@@ -122,8 +127,11 @@ func (c Config) changeModel(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	begun := time.Now()
+	var fault *api.Error
 	done, err := c.Models.Do(r.Context(), by(r), change)
 	switch {
+	case errors.As(err, &fault):
+		refuse(w, fault)
 	case errors.Is(err, ErrNoModel):
 		refuse(w, &api.Error{Status: http.StatusNotFound, Type: api.TypeInvalidRequest, Code: "model_not_found", Message: err.Error()})
 	case errors.Is(err, ErrDeployed):

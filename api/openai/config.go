@@ -9,6 +9,7 @@ import (
 	"weir/api/meter"
 	"weir/api/openai/completion"
 	"weir/api/openai/generation"
+	"weir/api/openai/models"
 	"weir/api/openai/ollama"
 	"weir/api/openai/params"
 	"weir/api/openai/pooling"
@@ -67,8 +68,10 @@ type Config struct {
 
 	OpenMetrics bool // GET /metrics asks for no key
 
-	Ollama ollama.Catalog // of the models' files, for Ollama's API; nil: nothing is known of them
-	Pulls  bool           // callers with the scope admin may have models pulled
+	Ollama   ollama.Catalog      // of the models' files, for Ollama's API; nil: nothing is known of them
+	Adapters models.AdapterTable // loads and unloads adapters for callers with the scope admin; nil: none does
+
+	Pulls bool // callers with the scope admin may have models pulled
 }
 
 // reader reads requests that generate, by these rules.

@@ -1,11 +1,14 @@
 package openai
 
 import (
+	"encoding/json"
 	"net/url"
+	"slices"
 
 	"weir/api"
 	"weir/api/openai/messages"
 	"weir/api/openai/models"
+	"weir/api/tenant"
 	"weir/scheduler/quota"
 )
 
@@ -65,7 +68,8 @@ type modelJSON struct {
 	Object      string      `json:"object"`
 	Created     int64       `json:"created"`
 	OwnedBy     string      `json:"owned_by"`
-	Root        string      `json:"root,omitempty"`    // of an alias: the model that it names
+	Root        string      `json:"root,omitempty"`    // of an alias: the model that it names; of an adapter its file, as it was named when it was loaded
+	Parent      *parentID   `json:"parent,omitempty"`  // vLLM's field, where a model has adapters: null, or of these their model
 	Aliases     []string    `json:"aliases,omitempty"` // llama.cpp's field: its further names
 	MaxModelLen int         `json:"max_model_len,omitempty"`
 	Kind        models.Kind `json:"kind,omitempty"`
@@ -86,6 +90,31 @@ func modelJSONOf(m *models.Model) modelJSON {
 	return j
 }
 
+// parentID is an ID, or null.
+type parentID string
+
+// MarshalJSON implements json.Marshaler.
+func (p parentID) MarshalJSON() ([]byte, error) {
+	if p == "" {
+		return []byte("null"), nil
+	}
+	return json.Marshal(string(p))
+}
+
+// lineage tells which entries are adapters, and of what. Where a file lies is told to callers with the scope admin.
+func lineage(c *call, set *models.Set, m *models.Model, j *modelJSON) {
+	if a := m.Adapter; a != nil {
+		p := parentID(a.Parent)
+		if j.Parent, j.Root = &p, m.ID; c.caller.Scope.Has(tenant.ScopeAdmin) {
+			j.Root = a.Root
+		}
+		return
+	}
+	if slices.ContainsFunc(set.List, func(o *models.Model) bool { return o.Adapter != nil && o.Adapter.Parent == m.ID }) {
+		j.Parent, j.Root = new(parentID), m.ID
+	}
+}
+
 // serveModels answers GET /v1/models.
 func serveModels(c *call) *api.Error {
 	set, fault := c.models()
@@ -99,6 +128,7 @@ func serveModels(c *call) *api.Error {
 	for _, m := range set.List {
 		j := modelJSONOf(m)
 		j.Aliases = m.Aliases
+		lineage(c, set, m, &j)
 		list = append(list, j)
 		for _, alias := range m.Aliases {
 			j.ID, j.Root, j.Aliases = alias, m.ID, nil
@@ -126,7 +156,9 @@ func serveModel(c *call) *api.Error {
 		api.WriteJSON(c.ctx, statusOK, messages.NewModel(m.ID, m.Created))
 		return nil
 	}
-	api.WriteJSON(c.ctx, statusOK, modelJSONOf(m))
+	j := modelJSONOf(m)
+	lineage(c, set, m, &j)
+	api.WriteJSON(c.ctx, statusOK, j)
 	return nil
 }
 

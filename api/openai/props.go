@@ -1,8 +1,6 @@
 package openai
 
 import (
-	"encoding/json"
-
 	"weir/api"
 	"weir/api/openai/jsonbody"
 	"weir/api/openai/llamaserver"
@@ -110,17 +108,4 @@ func serveSlots(c *call) *api.Error {
 // serveSlot answers what is done with the state of one slot, of which sequences have none: their blocks are shared.
 func serveSlot(*call) *api.Error {
 	return api.Refuse("unsupported_operation", "slots have no state that could be saved, restored or erased: prompts find their blocks in the prefix cache, whichever slot computed them")
-}
-
-// serveLora answers GET and POST /lora-adapters: there are none.
-func serveLora(c *call) *api.Error {
-	if c.ctx.IsPost() {
-		var list []json.RawMessage
-		if err := json.Unmarshal(c.ctx.PostBody(), &list); err != nil || len(list) > 0 {
-			return api.Refuse("unsupported_operation", "models here take no LoRA adapters; merge them into the file with llama.cpp's llama-export-lora")
-		}
-	}
-	c.ctx.SetContentType("application/json")
-	c.ctx.SetBodyString("[]")
-	return nil
 }

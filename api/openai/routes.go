@@ -42,6 +42,8 @@ const (
 	routeHealth            = "/health"
 	routeReady             = "/ready"
 	routeLoad              = "/load"
+	routeLoadAdapter       = "/v1/load_lora_adapter"
+	routeUnloadAdapter     = "/v1/unload_lora_adapter"
 	routeInvocations       = "/invocations"
 	routeVersion           = "/version"
 	routeMetrics           = "/metrics"
@@ -123,6 +125,8 @@ func (s *Server) routeTable() []*route {
 		post(routeModerations, serveModerations),
 		get(routeModels, serveModels),
 		get(routeModel, serveModel),
+		post(routeLoadAdapter, loadAdapter),
+		post(routeUnloadAdapter, unloadAdapter),
 		get(routeUsage, serveUsage),
 		post(routeTokenize, serveTokenize),
 		post(routeDetokenize, serveDetokenize),

@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"cmp"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -17,14 +18,13 @@ import (
 // ErrAdapter is wrapped by errors about the file of an adapter that cannot be used with a model.
 var ErrAdapter = errors.New("unusable adapter")
 
-// MostAdapterRank is the largest rank of an adapter, unless [AdapterOptions] have a smaller one.
+// MostAdapterRank is the largest rank of an adapter, unless [Options] have a smaller one.
 const MostAdapterRank = 512
 
 // AdapterOptions say how an adapter is read.
 type AdapterOptions struct {
-	Name    string
-	Scale   float32 // by which all that it adds is multiplied; 0 is 1
-	MaxRank int     // 0 is MostAdapterRank
+	Name  string
+	Scale float32 // by which all that it adds is multiplied; 0 is 1
 }
 
 // AdapterInfo describes a loaded adapter.
@@ -57,20 +57,18 @@ type adapterFile struct {
 	f      *gguf.File
 	model  *model
 	opts   AdapterOptions
+	rank   int // the largest
 	alpha  float32
 	loader loader
 	err    error
 }
 
 // readAdapter reads the adapter of a file that fits the model. Errors wrap ErrAdapter and name what does not fit.
-func readAdapter(m *model, f *gguf.File, opts AdapterOptions, stopped func() error) (*adapter, error) {
-	if opts.MaxRank == 0 {
-		opts.MaxRank = MostAdapterRank
-	}
+func readAdapter(m *model, f *gguf.File, opts AdapterOptions, maxRank int) (*adapter, error) {
 	if opts.Scale == 0 {
 		opts.Scale = 1
 	}
-	x := &adapterFile{f: f, model: m, opts: opts}
+	x := &adapterFile{f: f, model: m, opts: opts, rank: cmp.Or(maxRank, MostAdapterRank)}
 	x.loader = loader{f: f, exact: inexact(f), claimed: make(map[string]bool, len(f.Tensors))}
 	x.readKeys()
 	a := x.list()
@@ -82,7 +80,7 @@ func readAdapter(m *model, f *gguf.File, opts AdapterOptions, stopped func() err
 		return nil, fmt.Errorf("%w: %w", ErrAdapter, err)
 	}
 	memory := new(tensorMemory)
-	if err := x.loader.fill(memory, func(int64, int64) {}, stopped); err != nil {
+	if err := x.loader.fill(memory, func(int64, int64) {}, func() error { return nil }); err != nil {
 		return nil, errors.Join(fmt.Errorf("%w: %w", ErrAdapter, err), memory.release())
 	}
 	if err := x.checkValues(a); err != nil {
@@ -199,8 +197,8 @@ func (x *adapterFile) want(a *adapter, parts []*linear, low, high *gguf.Tensor) 
 	case rank < 1 || !shaped(low.Dims, []int{cols, rank}):
 		x.fail("tensor %s has shape %v; of the model's %s it must be [%d, the rank]", low.Name, low.Dims, parts[0].tensor, cols)
 		return
-	case rank > x.opts.MaxRank:
-		x.fail("tensor %s: its rank %d is greater than max_lora_rank %d; raise --max-lora-rank", low.Name, rank, x.opts.MaxRank)
+	case rank > x.rank:
+		x.fail("tensor %s: its rank %d is greater than max_lora_rank %d; raise --max-lora-rank", low.Name, rank, x.rank)
 		return
 	case !shaped(high.Dims, []int{rank, rows}):
 		x.fail("tensor %s has shape %v; with the rank %d of %s and the model's %s it must be [%d, %d]", high.Name, high.Dims, rank, low.Name, parts[0].tensor, rank, rows)

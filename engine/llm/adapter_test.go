@@ -104,7 +104,7 @@ func (p lowRank) merge(tensor []byte, low, high []float32, rows, cols int) {
 func (p lowRank) read(t testing.TB, m *model, raw []byte) *adapter {
 	t.Helper()
 	file, _ := p.adapterOf(t, raw)
-	a, err := readAdapter(m, parse(t, file), AdapterOptions{Name: "a"}, func() error { return nil })
+	a, err := readAdapter(m, parse(t, file), AdapterOptions{Name: "a"}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,7 +195,7 @@ func TestAdaptersGiveWhatMergedWeightsDo(t *testing.T) {
 				continue
 			}
 			file, merged := p.adapterOf(t, raw)
-			a, err := readAdapter(m, parse(t, file), AdapterOptions{Name: "a"}, func() error { return nil })
+			a, err := readAdapter(m, parse(t, file), AdapterOptions{Name: "a"}, 0)
 			if err != nil {
 				if f.experts > 0 && strings.Contains(err.Error(), "has no tensors") {
 					continue
@@ -348,6 +348,9 @@ func TestUnloadedAdaptersEndTheirRequests(t *testing.T) {
 	if l := e.Adapters().List(); len(l) != 1 || l[0].Name != "a0" || l[0].Rank != 4 || l[0].Tensors != 14 || l[0].Bytes == 0 || l[0].Alpha != 8 {
 		t.Errorf("%+v", l)
 	}
+	if i, ok := e.Adapters().Find("a0"); !ok || i != e.Adapters().List()[0] {
+		t.Errorf("%+v, %v", i, ok)
+	}
 	if !e.Adapters().Unload("a0") || e.Adapters().Unload("a0") || len(e.Adapters().List()) > 0 {
 		t.Error("an adapter is unloaded once")
 	}
@@ -421,7 +424,7 @@ func TestAdaptersThatDoNotFitAreRefused(t *testing.T) {
 			c.with.tensors = only
 		}
 		file, _ := c.with.adapterOf(t, c.model.build(t))
-		_, err := readAdapter(load(t, c.model.file(t)), parse(t, file), AdapterOptions{Name: "a", MaxRank: 64}, func() error { return nil })
+		_, err := readAdapter(load(t, c.model.file(t)), parse(t, file), AdapterOptions{Name: "a"}, 64)
 		if !errors.Is(err, ErrAdapter) || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%v, want %q", err, c.says)
 		}
@@ -448,7 +451,7 @@ func FuzzAdapter(f *testing.F) {
 		if err != nil {
 			return
 		}
-		a, err := readAdapter(m, x, AdapterOptions{Name: "a"}, func() error { return nil })
+		a, err := readAdapter(m, x, AdapterOptions{Name: "a"}, 0)
 		if err != nil {
 			return
 		}

@@ -14,22 +14,25 @@ import (
 // Adapters are the LoRA adapters of an engine, by name. A request names its own in [inference.Request.Adapter]. All methods may be called from any
 // goroutine, while requests run.
 type Adapters struct {
-	model   *model
-	stopped func() error
+	model *model
+	opts  *Options
 
 	mu   sync.Mutex
 	all  map[string]*adapter
 	next uint64
 }
 
-func (t *Adapters) init(m *model, stopped func() error) {
-	t.model, t.stopped, t.all = m, stopped, make(map[string]*adapter)
+func (t *Adapters) init(m *model, opts *Options) {
+	t.model, t.opts, t.all = m, opts, make(map[string]*adapter)
 }
 
 // Load reads an adapter that fits the model, in place of another one of its name: requests that run go on with that. The file may be closed
 // afterwards. Errors about the file wrap ErrAdapter.
 func (t *Adapters) Load(f *gguf.File, opts AdapterOptions) (AdapterInfo, error) {
-	a, err := readAdapter(t.model, f, opts, t.stopped)
+	if err := t.room(opts.Name); err != nil {
+		return AdapterInfo{}, err
+	}
+	a, err := readAdapter(t.model, f, opts, t.opts.MaxAdapterRank)
 	if err != nil {
 		return AdapterInfo{}, err
 	}
@@ -41,6 +44,16 @@ func (t *Adapters) Load(f *gguf.File, opts AdapterOptions) (AdapterInfo, error) 
 	return a.info, nil
 }
 
+// room refuses one adapter too many. Two that are loaded at the same time may both find the last place.
+func (t *Adapters) room(name string) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if n := len(t.all); t.opts.MaxAdapters > 0 && n >= t.opts.MaxAdapters && t.all[name] == nil {
+		return fmt.Errorf("%w: %d adapters are loaded, which is max_loras; unload one or raise --max-loras", ErrAdapter, n)
+	}
+	return nil
+}
+
 // Unload takes an adapter away; false: there is none of that name. Requests that run go on with it.
 func (t *Adapters) Unload(name string) bool {
 	t.mu.Lock()
@@ -49,6 +62,9 @@ func (t *Adapters) Unload(name string) bool {
 	delete(t.all, name)
 	return ok
 }
+
+// Most is how many may be loaded at once; 0 is any number.
+func (t *Adapters) Most() int { return t.opts.MaxAdapters }
 
 // List describes the loaded adapters, in the order of loading.
 func (t *Adapters) List() []AdapterInfo {
@@ -60,6 +76,17 @@ func (t *Adapters) List() []AdapterInfo {
 		infos[i] = a.info
 	}
 	return infos
+}
+
+// Find describes a loaded adapter; false: there is none of that name.
+func (t *Adapters) Find(name string) (AdapterInfo, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	a, ok := t.all[name]
+	if !ok {
+		return AdapterInfo{}, false
+	}
+	return a.info, true
 }
 
 // of is the adapter that a request names, nil where it names none.

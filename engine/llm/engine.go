@@ -133,7 +133,7 @@ func (e *Engine) build(f *gguf.File, progress func(done, total int64)) error {
 	if e.states, err = newStates(e.model.states, b.states); err != nil {
 		return fmt.Errorf("%w; lower --kv-cache-memory-bytes or --max-num-seqs", err)
 	}
-	e.adapters.init(e.model, e.opts.stopped)
+	e.adapters.init(e.model, &e.opts)
 	e.model.formKeys(e.cpu, e.kv, b.maxModelLen)
 	if err := e.model.try(e.cpu, e.kv, b.shape.blockTokens(), e.opts.stopped); err != nil {
 		return err

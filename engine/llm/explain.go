@@ -21,6 +21,8 @@ type RequestState struct {
 	Prefill time.Duration // admitted to first token, or until now
 	Decode  time.Duration // first token until now
 
+	Adapter string // of the inference.Request
+
 	Life  *inference.Stream // says what it has done
 	Wait  time.Duration     // until it is admitted, as far as that can be told
 	Known bool              // Wait can be told
@@ -73,7 +75,7 @@ func requestStates(all []scheduler.Explained, now time.Time) (states []RequestSt
 		if x.Phase == inference.PhaseWaiting {
 			waiters = append(waiters, waiter{len(states), &j.item})
 		}
-		s := RequestState{ID: j.req.ID, State: x.State, Life: j.stream}
+		s := RequestState{ID: j.req.ID, Adapter: j.req.Adapter, State: x.State, Life: j.stream}
 		switch {
 		case j.admitted.IsZero():
 			s.Queue = now.Sub(j.queued)

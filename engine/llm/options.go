@@ -63,6 +63,9 @@ type Options struct {
 	// many tokens as the cache, in memory of its own. It may be closed when Open has returned.
 	Draft *gguf.File
 
+	MaxAdapters    int // that are loaded at once; 0 is any number
+	MaxAdapterRank int // 0 is MostAdapterRank
+
 	// CheckTensors decodes every weight once and refuses values that are not
 	// finite. It costs about as much as one forward pass.
 	CheckTensors bool

@@ -158,6 +158,9 @@ func (s *Server) speak(edge openai.Config, about *Config) (err error) {
 	edge.Predict, edge.Classical = s.predictors.vectors, func() []router.ModelState { return s.predictors.answering() }
 	edge.Outcomes, edge.Ollama = s.rollouts.Tell, newFileCatalog(s.languages)
 	edge.Pulls = c.Registry.AllowPull
+	if c.Model.EnableLora {
+		edge.Adapters = s.languages.adapters
+	}
 	edge.Counter = tokenizer.NewCounter(c.Tiktoken.Dir)
 	if c.Server.APIMetrics {
 		edge.Metrics, edge.OpenMetrics = s.metrics.Handler(), c.Server.OpenMetrics

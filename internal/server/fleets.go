@@ -179,7 +179,9 @@ func (f *fleets) publish(locals []*models.Model) error {
 	all := make([]*models.Model, 0, len(locals)+len(table))
 	for _, m := range locals {
 		priced := *m // a reload may have brought other prices
-		priced.Price = f.s.prices.of(m.ID)
+		if priced.Price = f.s.prices.of(m.ID); m.Adapter != nil {
+			priced.Price = f.s.languages.adapters.price(m.ID, m.Adapter.Parent)
+		}
 		all = append(all, &priced)
 	}
 	for _, name := range f.order() {

@@ -35,7 +35,8 @@ type languages struct {
 	sweep    context.CancelFunc
 	ended    sync.WaitGroup
 
-	count func(change string) // into the metrics
+	count    func(change string) // into the metrics
+	adapters *adapters
 
 	changing   sync.Mutex            // held while the list of models changes
 	config     configs.Config        // in force, of the list
@@ -182,6 +183,7 @@ func memoryBudget(c configs.Config) int64 {
 
 func newLanguages(s *Server, budget int64) (*languages, error) {
 	l := &languages{s: s, budget: budget, deployed: make(map[string][]*planned)}
+	l.adapters = newAdapters(l)
 	l.table.Store(&map[string]*served{})
 	l.versions = versions.New(versions.Options{
 		MaxBytes: budget, MaxWaiting: s.config.Scheduler.MaxWaiting, LoadWait: loadWait,
@@ -325,7 +327,13 @@ func (l *languages) publish() error {
 			return err
 		}
 	}
-	return l.s.fleets.publish(entries)
+	list := l.adapters.entries(table)
+	for _, e := range list {
+		if err := l.s.metrics.AddRelayed(e.ID); err != nil {
+			return err
+		}
+	}
+	return l.s.fleets.publish(append(entries, list...))
 }
 
 // current is what is known of the version that answers for a name.
@@ -416,6 +424,9 @@ func (l *languages) open(ctx context.Context, p *planned) (*resident, error) {
 	}
 	r := &resident{Model: m, log: s.log, steps: steps, maxSeqs: p.config.Scheduler.MaxSeqs, itlTarget: p.config.Scheduler.ITLTarget}
 	r.entry = r.newEntry(p)
+	if err := l.adapters.read(r, p.config); err != nil {
+		return nil, errors.Join(err, m.Close())
+	}
 	if err := r.check(ctx, p.record.Check); err != nil {
 		return nil, errors.Join(fmt.Errorf("check %s: %w", cmp.Or(p.config.Model.Path, "the built-in model"), err), m.Close())
 	}

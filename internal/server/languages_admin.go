@@ -90,6 +90,9 @@ func (l *languages) Do(ctx context.Context, by string, c admin.ModelChange) (adm
 			return admin.ModelChanged{}, err
 		}
 	}
+	if done, err := l.adapters.do(ctx, by, c); done || err != nil {
+		return admin.ModelChanged{Name: c.Name}, err
+	}
 	st, _, ok := l.versions.Answer(c.Name)
 	if !ok {
 		return l.s.fleets.do(ctx, by, c)

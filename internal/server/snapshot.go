@@ -26,7 +26,9 @@ func snapshot(e *llm.Engine) telemetry.Snapshot {
 		Steps: stats.Steps, StepPanics: stats.Panics, Faults: stats.Faults,
 		Transfer: transferOf(&stats.Transfers), PrefillRate: e.PrefillRate(), FetchRate: load.FetchRate,
 	}
-	snap.Classes = classes(e, sched.Live)
+	requests, known := liveRequests(e, sched.Live)
+	snap.Classes = classes(requests, known)
+	snap.Adapters = adaptersOf(e, requests)
 	if sched.Live == 0 {
 		snap.KVLeaked = cache.Referenced // no live sequence can hold a block
 	}
@@ -36,20 +38,43 @@ func snapshot(e *llm.Engine) telemetry.Snapshot {
 // classesTimeout is how long a scrape waits for the step that is computed.
 const classesTimeout = 500 * time.Millisecond
 
-// classes adds up the live requests by class; nil where no step ended in time.
-func classes(e *llm.Engine, live int) []telemetry.Class {
-	list := make([]telemetry.Class, inference.NumClasses)
-	for c := range list {
-		list[c].Name = inference.Class(c).String() //nolint:gosec // one of three
-	}
+// liveRequests are those of an engine; false where no step ended in time.
+func liveRequests(e *llm.Engine, live int) (list []llm.RequestState, known bool) {
 	if live == 0 {
-		return list // an idle engine need not be woken
+		return nil, true // an idle engine need not be woken
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), classesTimeout)
 	defer cancel()
-	requests, err := e.Requests(ctx)
-	if err != nil {
+	list, err := e.Requests(ctx)
+	return list, err == nil
+}
+
+// adaptersOf are the adapters of requests, nil of an engine without any.
+func adaptersOf(e *llm.Engine, requests []llm.RequestState) *telemetry.Adapters {
+	if len(e.Adapters().List()) == 0 {
 		return nil
+	}
+	a := &telemetry.Adapters{Most: e.Adapters().Most()}
+	for i := range requests {
+		switch r := &requests[i]; {
+		case r.Adapter == "":
+		case r.Phase == inference.PhaseWaiting:
+			a.Waiting = append(a.Waiting, r.Adapter)
+		default:
+			a.Running = append(a.Running, r.Adapter)
+		}
+	}
+	return a
+}
+
+// classes adds up the live requests by class; nil where they are not known.
+func classes(requests []llm.RequestState, known bool) []telemetry.Class {
+	if !known {
+		return nil
+	}
+	list := make([]telemetry.Class, inference.NumClasses)
+	for c := range list {
+		list[c].Name = inference.Class(c).String() //nolint:gosec // one of three
 	}
 	for i := range requests {
 		r := &requests[i]

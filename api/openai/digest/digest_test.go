@@ -15,6 +15,7 @@ func TestRequestKnowsEveryField(t *testing.T) {
 		"PromptLogprobs", "Pooling", "Speculation", "Arrived", "Logprobs", "LogprobTokens", "Sampling",
 		"KV",         // where blocks of the same bits may be
 		"Constraint", // job.constraintKey stands for it
+		"Adapter",    // the version and the fingerprint of the job's model stand for it
 	}
 	hash := func(r *inference.Request) [32]byte {
 		d := New()

@@ -24,6 +24,7 @@ type Model struct {
 	ID      string
 	Aliases []string // further names
 	Created int64    // Unix seconds; shown by /v1/models
+	Adapter *Adapter // the entry is an adapter of another model, and has its Versions; nil: it is none
 	Version string   // names what answers, as the digest of its weights; "" is not known
 
 	Price quota.Price // of its tokens, for budgets in money

@@ -18,7 +18,17 @@ type Set struct {
 // NewSet is the table of some models. Two may not have one name.
 func NewSet(models []*Model) (*Set, error) {
 	s := &Set{List: slices.Clone(models), ByName: make(map[string]*Model)}
-	slices.SortFunc(s.List, func(a, b *Model) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortStableFunc(s.List, func(a, b *Model) int { // adapters stand behind their models, in the order of loading
+		switch {
+		case a.base() != b.base():
+			return cmp.Compare(a.base(), b.base())
+		case a.Adapter == nil:
+			return -1
+		case b.Adapter == nil:
+			return 1
+		}
+		return 0
+	})
 	for _, m := range s.List {
 		if err := checkModel(m); err != nil {
 			return nil, err
@@ -30,6 +40,11 @@ func NewSet(models []*Model) (*Set, error) {
 			s.ByName[name] = m
 		}
 	}
+	for _, m := range s.List {
+		if name := m.qualified(); name != "" && s.ByName[name] == nil {
+			s.ByName[name] = m
+		}
+	}
 	return s, nil
 }
 
@@ -38,7 +53,7 @@ const latest = ":latest"
 
 // Find resolves a request's model field; a missing one means the only model.
 func (s *Set) Find(name string) (*Model, bool) {
-	if name == "" && len(s.List) == 1 {
+	if name == "" && len(s.List) > 0 && s.List[0].base() == s.List[len(s.List)-1].base() && s.List[0].Adapter == nil {
 		return s.List[0], true
 	}
 	m, ok := s.ByName[name]
@@ -63,7 +78,11 @@ func (s *Set) Of(c *tenant.Caller) *Set {
 	}
 	part := &Set{ByName: make(map[string]*Model)}
 	for name, m := range s.ByName {
-		if c.MayUse(m.Names()...) {
+		names := m.Names()
+		if q := m.qualified(); q != "" {
+			names = append(names, q)
+		}
+		if c.MayUse(names...) {
 			part.ByName[name] = m
 		}
 	}

@@ -33,7 +33,7 @@ var Unsupported = map[string]jsonbody.Unserved{
 	"n_probs":                {WayOut: "use logprobs", Nothing: jsonbody.IsWord("0")},
 	"prompt_embeds":          {WayOut: "send text or token ids", Nothing: jsonbody.IsEmptyArray},
 	"logits_processors":      {WayOut: "use logit_bias", Nothing: jsonbody.IsEmptyArray},
-	"lora":                   {WayOut: "leave it out: no adapters are loaded", Nothing: jsonbody.IsEmptyArray},
+	"lora":                   {WayOut: "leave it out, and name the adapter as the model", Nothing: jsonbody.IsEmptyArray},
 	"cache_salt":             {WayOut: "leave it out: the prefix cache is private to an API key"},
 	"chat_template":          {WayOut: "leave it out: the model's own template is used"},
 	"reasoning_effort":       {WayOut: "leave it out: only chats have a template that it could reach", Harmless: jsonbody.IsAny},

@@ -229,7 +229,7 @@ func EngineOptions(c configs.Config) (llm.Options, error) {
 		Threads: c.Engine.Threads, Level: level, Fine: c.Engine.Fine, KVType: kv, KVBytes: c.Engine.KVMemoryBytes,
 		CacheCosts:  cacheCosts{CostsFolder(), cmp.Or(level, isa.Best())},
 		BlockTokens: c.Engine.BlockTokens, MaxModelLen: c.Scheduler.MaxModelLen,
-		CheckTensors: c.Engine.CheckTensors, Scheduler: c.Scheduler,
+		CheckTensors: c.Engine.CheckTensors, Scheduler: c.Scheduler, MaxAdapters: c.Model.MaxLoras, MaxAdapterRank: c.Model.MaxLoraRank,
 		Speculate: c.Engine.Speculate || c.Engine.DraftPath != "",
 	}, nil
 }

@@ -1,0 +1,191 @@
+package server_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"weir/configs"
+	"weir/engine/gguf"
+	"weir/internal/server/servertest"
+)
+
+// adapterFile makes the file of an adapter that changes the networks of a model, the more the larger by is.
+func adapterFile(t *testing.T, model, name string, rank int, by float32) string {
+	t.Helper()
+	f, err := gguf.Open(model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	arch, _, _ := f.String("general.architecture")
+	b := &gguf.Builder{}
+	b.Set("general.type", "adapter")
+	b.Set("general.architecture", arch)
+	b.Set("adapter.type", "lora")
+	b.Set("adapter.lora.alpha", float32(rank))
+	for i := range f.Tensors {
+		x := &f.Tensors[i]
+		if !strings.HasSuffix(x.Name, "ffn_down.weight") {
+			continue
+		}
+		low, high := make([]float32, x.Dims[0]*uint64(rank)), make([]float32, uint64(rank)*x.Dims[1])
+		for k := range low {
+			low[k] = by * float32(k%7-3)
+		}
+		for k := range high {
+			high[k] = by * float32(k%5-2)
+		}
+		b.TensorF32(x.Name+".lora_a", []uint64{x.Dims[0], uint64(rank)}, low)
+		b.TensorF32(x.Name+".lora_b", []uint64{uint64(rank), x.Dims[1]}, high)
+	}
+	path := filepath.Join(t.TempDir(), name+".gguf")
+	if err := b.WriteFile(path); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// listedModel is an entry of GET /v1/models.
+type listedModel struct {
+	ID     string  `json:"id"`
+	Root   string  `json:"root"`
+	Parent *string `json:"parent"`
+}
+
+func (m listedModel) String() string {
+	if m.Parent == nil {
+		return m.ID + " " + m.Root
+	}
+	return m.ID + " " + m.Root + " of " + *m.Parent
+}
+
+// Adapters are given by the configuration, loaded and unloaded in vLLM's form and at the admin listener, and asked by their names; what
+// does not fit is refused and changes nothing.
+func TestAdaptersAreServed(t *testing.T) {
+	base := servertest.EmbeddedFile(t)
+	first, second := adapterFile(t, base, "first", 4, 0.2), adapterFile(t, base, "second", 8, 0.4)
+	s := servertest.Start(t, func(c *configs.Config) {
+		c.Model.Path, c.Model.ServedNames = base, []string{"chat"}
+		c.Model.Adapters, c.Model.EnableLora, c.Model.MaxLoraRank, c.Model.MaxLoras = []string{"zeta=" + first}, true, 16, 3
+	})
+	list := func() []string {
+		var answer struct{ Data []listedModel }
+		if _, text := s.Call(http.MethodGet, "/v1/models", "", ""); json.Unmarshal([]byte(text), &answer) != nil {
+			t.Fatal(text)
+		}
+		var all []string
+		for _, m := range answer.Data {
+			all = append(all, m.String())
+		}
+		return all
+	}
+	say := func(model string) string {
+		var answer struct {
+			Model       string
+			Fingerprint string `json:"system_fingerprint"`
+			Choices     []struct{ Text string }
+		}
+		status := s.PostInto("/v1/completions", fmt.Sprintf(`{"model":%q,"prompt":"The river was","max_tokens":12,"temperature":0}`, model), &answer)
+		if status != http.StatusOK {
+			return fmt.Sprint(status)
+		}
+		return answer.Model + ": " + answer.Choices[0].Text
+	}
+	post := func(path, body string) string {
+		status, text := s.Call(http.MethodPost, path, "", body)
+		return fmt.Sprint(status, " ", text)
+	}
+	if got, want := list(), []string{"chat chat", "zeta " + first + " of chat"}; !slices.Equal(got, want) {
+		t.Errorf("the models are %q, not %q", got, want)
+	}
+	plain, zeta := say("chat"), say("zeta")
+	if strings.TrimPrefix(plain, "chat") == strings.TrimPrefix(zeta, "zeta") || !strings.HasPrefix(zeta, "zeta: ") {
+		t.Errorf("%q with the adapter, %q without", zeta, plain)
+	}
+	if got := say("chat:zeta"); got != zeta {
+		t.Errorf("by the model's name and its own an adapter says %q, not %q", got, zeta)
+	}
+	if got := post("/v1/load_lora_adapter", fmt.Sprintf(`{"lora_name":"alpha","lora_path":%q}`, second)); got != "200 Success: LoRA adapter 'alpha' added successfully." {
+		t.Error(got)
+	}
+	alpha := say("alpha")
+	if strings.TrimPrefix(alpha, "alpha") == strings.TrimPrefix(zeta, "zeta") {
+		t.Errorf("two adapters say %q", alpha)
+	}
+	if got, want := list(), []string{"chat chat", "zeta " + first + " of chat", "alpha " + second + " of chat"}; !slices.Equal(got, want) {
+		t.Errorf("the models are %q, not %q", got, want)
+	}
+	peft := t.TempDir()
+	if err := os.WriteFile(filepath.Join(peft, "adapter_config.json"), []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	large := adapterFile(t, base, "large", 17, 0.1)
+	for _, c := range []struct{ path, body, says string }{
+		{"load", `{"lora_name":"alpha","lora_path":"` + first + `"}`, "400 .*has already been loaded"},
+		{"load", `{"lora_name":"chat","lora_path":"` + first + `"}`, "400 .*is the name of a model"},
+		{"load", `{"lora_name":"a:b","lora_path":"` + first + `"}`, "400 .*must be a name without @, :"},
+		{"load", `{"lora_name":"beta","lora_path":"/not/an/adapter"}`, "404 .*there is no file /not/an/adapter"},
+		{"load", `{"lora_name":"beta","lora_path":"` + peft + `"}`, "400 .*convert_lora_to_gguf.py"},
+		{"load", `{"lora_name":"beta","lora_path":"` + base + `"}`, "400 .*the file is no adapter"},
+		{"load", `{"lora_name":"beta","lora_path":"` + large + `"}`, "400 .*is greater than max_lora_rank 16"},
+		{"load", `{"lora_name":"beta","lora_path":"` + first + `","base_model_name":"other"}`, "404 .*is none that this server computes"},
+		{"load", `{"lora_name":"beta"}`, "400 .*lora_path"},
+		{"unload", `{"lora_name":"beta"}`, "404 .*cannot be found"},
+		{"unload", `{"lora_name":"chat"}`, "404 .*cannot be found"},
+	} {
+		status, says, _ := strings.Cut(c.says, " .*")
+		if got := post("/v1/"+c.path+"_lora_adapter", c.body); !strings.HasPrefix(got, status+" ") || !strings.Contains(got, says) {
+			t.Errorf("%s %s: %s", c.path, c.body, got)
+		}
+	}
+	if got := say("alpha"); got != alpha {
+		t.Errorf("after what was refused the adapter says %q, not %q", got, alpha)
+	}
+	if _, text := s.Get(s.Admin + "/metrics"); !strings.Contains(text, `vllm:lora_requests_info{max_lora="3",model_name="chat",running_lora_adapters="",waiting_lora_adapters=""} `) {
+		t.Error("the metrics lack the adapters")
+	}
+	if _, text := s.Call(http.MethodGet, "/lora-adapters", "", ""); !strings.Contains(text, `"path":"zeta"`) {
+		t.Errorf("llama.cpp's list is %s", text)
+	}
+	if got := post("/v1/load_lora_adapter", fmt.Sprintf(`{"lora_name":"alpha","lora_path":%q,"load_inplace":true}`, first)); !strings.HasPrefix(got, "200 ") {
+		t.Error(got)
+	}
+	if got := say("alpha"); strings.TrimPrefix(got, "alpha") != strings.TrimPrefix(zeta, "zeta") {
+		t.Errorf("with zeta's file alpha says %q, and zeta %q", got, zeta)
+	}
+	if status := s.Control("", http.MethodPost, "/admin/models/load", fmt.Sprintf(`{"name":"gamma","path":%q}`, second), nil); status != http.StatusOK {
+		t.Errorf("the admin listener answers %d", status)
+	}
+	if got := say("gamma"); strings.TrimPrefix(got, "gamma") != strings.TrimPrefix(alpha, "alpha") {
+		t.Errorf("gamma says %q, and alpha with its file said %q", got, alpha)
+	}
+	if got := post("/v1/load_lora_adapter", fmt.Sprintf(`{"lora_name":"delta","lora_path":%q}`, first)); !strings.Contains(got, "3 adapters are loaded, which is max_loras") {
+		t.Error(got)
+	}
+	if status := s.Control("", http.MethodPost, "/admin/models/unload", `{"name":"gamma"}`, nil); status != http.StatusOK {
+		t.Errorf("the admin listener answers %d", status)
+	}
+	if got := post("/v1/unload_lora_adapter", `{"lora_name":"zeta"}`); got != "200 Success: LoRA adapter 'zeta' removed successfully." {
+		t.Error(got)
+	}
+	if got := say("zeta") + say("gamma") + say("chat:zeta"); got != "404404404" {
+		t.Errorf("what was unloaded says %s", got)
+	}
+	if got := say("chat"); got != plain {
+		t.Errorf("the model says %q, not %q", got, plain)
+	}
+}
+
+// Without --enable-lora no caller loads files of the server.
+func TestAdaptersAreLoadedByOperatorsAlone(t *testing.T) {
+	s := servertest.Start(t, nil)
+	if status, text := s.Call(http.MethodPost, "/v1/load_lora_adapter", "", `{"lora_name":"a","lora_path":"/etc/passwd"}`); status != http.StatusNotImplemented || !strings.Contains(text, "--enable-lora") {
+		t.Errorf("%d %s", status, text)
+	}
+}

@@ -1,0 +1,86 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+
+	"weir/api/openai/models"
+	"weir/engine/llm"
+	"weir/internal/inference"
+	"weir/router"
+	"weir/scheduler/quota"
+)
+
+// adapterVersions are the versions of an adapter's model, with the adapter.
+type adapterVersions struct {
+	l *languages
+	*loraAdapter
+}
+
+// Outline implements models.Versions.
+func (v *adapterVersions) Outline(string) models.Outline { return v.l.Outline(v.model) }
+
+// Acquire implements models.Versions. Rollouts choose by the model.
+func (v *adapterVersions) Acquire(a *models.Ask) (models.Held, error) {
+	own := *a
+	own.Model = v.model
+	held, err := v.l.Acquire(&own)
+	if err != nil {
+		return held, err
+	}
+	held.Copy = nil // the candidate of a rollout may not have it
+	if price := v.l.adapters.price(v.Name, v.model); price != (quota.Price{}) {
+		held.Price = price
+	}
+	if held.Model != nil {
+		held.Model = v.adapted(held.Model)
+		return held, nil
+	}
+	load := held.Load
+	held.Load = func(ctx context.Context) (*models.Model, error) {
+		m, err := load(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return v.adapted(m), nil
+	}
+	return held, nil
+}
+
+// adapted is a version of the model with the adapter.
+func (v *adapterVersions) adapted(m *models.Model) *models.Model {
+	own, info := *m, llm.AdapterInfo{}
+	if e, ok := m.Backend.(*llm.Engine); ok {
+		info, _ = e.Adapters().Find(v.Name)
+	}
+	if m.Backend != nil {
+		own.Backend = adaptedBackend{m.Backend, v.Name}
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %v", m.Fingerprint, info.Digest, info.Scale))
+	own.Fingerprint = "fp_" + hex.EncodeToString(sum[:5])
+	own.Version = m.Version + "+" + hex.EncodeToString(sum[:6])
+	return &own
+}
+
+// adaptedBackend has the engine add an adapter.
+type adaptedBackend struct {
+	router.Backend
+	adapter string
+}
+
+// SubmitAll implements router.Backend.
+func (b adaptedBackend) SubmitAll(rs []*inference.Request) ([]*inference.Stream, error) {
+	for _, r := range rs {
+		r.Adapter = b.adapter
+	}
+	return b.Backend.SubmitAll(rs)
+}
+
+// price is what an adapter's tokens cost: its own price, or that of its model.
+func (x *adapters) price(name, model string) quota.Price {
+	s := x.l.s
+	return cmp.Or(s.prices.of(name), s.prices.of(model+":"+name), s.prices.of(model))
+}
