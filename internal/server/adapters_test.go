@@ -147,8 +147,10 @@ func TestAdaptersAreServed(t *testing.T) {
 	if got := say("alpha"); got != alpha {
 		t.Errorf("after what was refused the adapter says %q, not %q", got, alpha)
 	}
-	if _, text := s.Get(s.Admin + "/metrics"); !strings.Contains(text, `vllm:lora_requests_info{max_lora="3",model_name="chat",running_lora_adapters="",waiting_lora_adapters=""} `) {
-		t.Error("the metrics lack the adapters")
+	if _, text := s.Get(s.Admin + "/metrics"); !strings.Contains(text, `vllm:lora_requests_info{engine="0",max_lora="3",model_name="chat",running_lora_adapters="",waiting_lora_adapters=""} `) {
+		_, line, _ := strings.Cut(text, "\nvllm:lora_requests_info")
+		line, _, _ = strings.Cut(line, "\n")
+		t.Errorf("the metrics say %q of adapters", line)
 	}
 	if _, text := s.Call(http.MethodGet, "/lora-adapters", "", ""); !strings.Contains(text, `"path":"zeta"`) {
 		t.Errorf("llama.cpp's list is %s", text)
