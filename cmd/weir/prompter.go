@@ -6,8 +6,11 @@ import (
 	"io"
 	"os"
 	"strings"
+	"unicode/utf8"
 
 	"golang.org/x/term"
+	"golang.org/x/text/runes"
+	"golang.org/x/text/transform"
 
 	"weir/internal/console"
 )
@@ -29,13 +32,22 @@ const (
 	nextPrompt  = "... "
 )
 
+// readable puts a question mark in the place of what is not UTF-8, such as the keys of a terminal with another encoding, and of U+FFFD: term takes
+// either for the beginning of a character and would wait for its end forever.
+var readable = runes.Map(func(r rune) rune {
+	if r == utf8.RuneError {
+		return '?'
+	}
+	return r
+})
+
 // loop asks and answers until the user leaves. A question that fails does not
 // end it.
 func (p *prompter) loop() error {
 	p.lines = term.NewTerminal(struct {
 		io.Reader
 		io.Writer
-	}{p.in, p.out}, firstPrompt)
+	}{transform.NewReader(p.in, readable), p.out}, firstPrompt)
 	fmt.Fprintf(p.out, "%s. /help for help.\n", console.Printable(p.talk.model.Name))
 	for {
 		text, err := p.read()

@@ -117,13 +117,15 @@ func TestATerminalsConversation(t *testing.T) {
 	left := make(chan error)
 	go func() { left <- p.loop() }()
 	seen.shows(">>> ")
-	for _, line := range []string{"/nothing\r", "\x1b[200~/set top-k\x1b[201~ 5\r", "/set\r"} {
+	for _, line := range []string{"/nothing\r", "/set se\xe9d 7\r", "/set see\xc3\r", "/set \uFFFD\r", "\x1b[200~/set top-k\x1b[201~ 5\r", "/set\r"} {
 		if _, err := person.WriteString(line); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if got := seen.shows("top-k        5"); !strings.Contains(got, `"/nothing" is not a command`) {
 		t.Errorf("a wrong command is not refused: %q", got)
+	} else if !strings.Contains(got, `"se?d" is not a setting`) || !strings.Contains(got, `"see?" is not a setting`) || !strings.Contains(got, `"?" is not a setting`) {
+		t.Errorf("keys that are not UTF-8: %q", got)
 	}
 	if _, err := person.WriteString("/exit\r"); err != nil {
 		t.Fatal(err)

@@ -152,9 +152,13 @@ func once(talk *conversation, in io.Reader, errs io.Writer) error {
 	case len(text) > maxPromptBytes:
 		return fmt.Errorf("read prompt: standard input has more than %d bytes", maxPromptBytes)
 	}
+	prompt := strings.ToValidUTF8(string(text), "\uFFFD")
+	if prompt != string(text) {
+		console.Warn(errs, []string{"standard input is not all UTF-8: what is not is read as \uFFFD; iconv -f latin1 -t utf-8 turns Latin-1 into it"})
+	}
 	stop, ended := interrupts()
 	defer ended()
-	a, err := talk.ask(strings.TrimRight(string(text), "\r\n"), stop)
+	a, err := talk.ask(strings.TrimRight(prompt, "\r\n"), stop)
 	if err != nil {
 		return err
 	}

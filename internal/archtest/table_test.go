@@ -17,7 +17,7 @@ var table = []folder{
 		"bench", "configs", "internal", "telemetry",
 		"engine/classic", "engine/gbdt", "engine/gguf", "engine/kernel/attend", "engine/kernel/isa", "engine/llm", "tokenizer", // inspect, doctor, score, bench
 		"router/balance", "router/deployment", "router/registry", "router/rollout", // bench cluster, deploy, models, rollout
-	}, third: []string{cobra, compress, pflag, progressbar, xterm, prometheusText, prometheusModel}},
+	}, third: []string{cobra, compress, pflag, progressbar, xterm, xtext, prometheusText, prometheusModel}},
 	{path: "internal/server", own: []string{
 		"api", "configs", "engine", "internal", "kvcache", "router", "scheduler", "telemetry", "tokenizer",
 	}, third: []string{zap, grpc}},

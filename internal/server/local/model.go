@@ -8,6 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -35,6 +38,10 @@ func Open(path string) (*gguf.File, error) {
 	}
 	f, err := gguf.Open(path)
 	switch {
+	case errors.Is(err, gguf.ErrNotRegular):
+		if found := filesIn(path); found != "" {
+			return nil, fmt.Errorf("open model %s: it is a folder; give the path of one of its files: %s", path, found)
+		}
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("%w; give the path of a .gguf file, or none for the built-in model", err)
 	case errors.Is(err, gguf.ErrFormat) && !strings.HasSuffix(path, ".gguf"):
@@ -42,6 +49,30 @@ func Open(path string) (*gguf.File, error) {
 	}
 	return f, err
 }
+
+// mostListed GGUF files of a folder are named where it is given in the place of one.
+const mostListed = 5
+
+// filesIn names the GGUF files of a folder, with their paths; "" where there are none. Of a model in several files, the first stands for it.
+func filesIn(folder string) string {
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return ""
+	}
+	var found []string
+	for _, e := range entries {
+		if name := e.Name(); strings.EqualFold(filepath.Ext(name), ".gguf") && (!partName.MatchString(name) || strings.Contains(name, "-00001-of-")) {
+			found = append(found, filepath.Join(folder, name))
+		}
+	}
+	if n := len(found); n > mostListed {
+		found = append(found[:mostListed], fmt.Sprintf("and %d more", n-mostListed))
+	}
+	return strings.Join(found, ", ")
+}
+
+// partName is the end of the names of a model in several files.
+var partName = regexp.MustCompile(`(?i)-[0-9]{5}-of-[0-9]{5}\.gguf$`)
 
 // OpenRunnable is openModel, and refuses what the engine could not run; no
 // weights are read.

@@ -82,7 +82,7 @@ export function Disclosure({ title, children, open, onToggle, class: extra }) {
     <div class="inside">${children}</div></details>`;
 }
 
-/** A modal dialog; the browser keeps the focus in it and gives it back. */
+/** A modal dialog; the browser keeps the focus in it and gives it back. It shows toasts itself: those of the page lie below it. */
 export function Dialog({ title, open, onClose, children, wide, actions }) {
   const ref = useRef(null), id = useId();
   useLayoutEffect(() => {
@@ -92,7 +92,7 @@ export function Dialog({ title, open, onClose, children, wide, actions }) {
   }, [open]);
   return html`<dialog ref=${ref} class=${wide ? "wide" : ""} aria-labelledby=${id} onClose=${onClose} onClick=${(e) => e.target === ref.current && onClose()}>
     ${open && html`<div class="sheet"><header><h2 id=${id}>${title}</h2><${Button} kind="quiet" icon="close" label="Close" onClick=${onClose} /></header>
-    <div class="body">${children}</div>${actions && html`<footer>${actions}</footer>`}</div>`}
+    <div class="body">${children}</div>${actions && html`<footer>${actions}</footer>`}</div><${Toasts} />`}
   </dialog>`;
 }
 
