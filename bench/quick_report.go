@@ -23,8 +23,8 @@ func (r *QuickReport) Sentence() string {
 	switch {
 	case r.Users == 0:
 		one := &r.Steps[0]
-		return fmt.Sprintf("Not one user: first token after %s and %s tokens per second, the goals are %s and %s.",
-			unit.Seconds(one.TTFT), short(one.PerUser), unit.Seconds(r.TTFT.Seconds()), short(r.PerUser))
+		return fmt.Sprintf("Not one user: first token after %s and %s, the goals are %s and %s.",
+			unit.Seconds(one.TTFT), one.rate(), unit.Seconds(r.TTFT.Seconds()), short(r.PerUser))
 	case r.Open:
 		return fmt.Sprintf("%s at once or more: %s.", usersText(r.Users), goals)
 	}
@@ -37,7 +37,15 @@ func (s QuickStep) String() string {
 	if !s.Holds {
 		verdict = "not within the goals"
 	}
-	return fmt.Sprintf("%s: first token %s, %s tokens per second each, %s", usersText(s.Users), unit.Seconds(s.TTFT), short(s.PerUser), verdict)
+	return fmt.Sprintf("%s: first token %s, %s, %s", usersText(s.Users), unit.Seconds(s.TTFT), strings.Replace(s.rate(), "per second", "per second each", 1), verdict)
+}
+
+// rate is PerUser in words.
+func (s *QuickStep) rate() string {
+	if s.PerUser == 0 {
+		return "too few tokens to tell a rate"
+	}
+	return short(s.PerUser) + " tokens per second"
 }
 
 // quickBar is the width of a bar in the terminal's picture.
@@ -56,12 +64,15 @@ func (r *QuickReport) Print(w io.Writer) error {
 	}
 	for i := range r.Steps {
 		s := &r.Steps[i]
-		mark := " "
+		mark, rate := " ", short(s.PerUser)
+		if s.PerUser == 0 {
+			rate = "–"
+		}
 		if !s.Holds {
 			mark = "✗"
 		}
 		fmt.Fprintf(&b, "%5d  %8s %s  %8s %s  %8s  %s %d of %d\n", s.Users,
-			unit.Seconds(s.TTFT), bar(s.TTFT/slowest), short(s.PerUser), bar(s.PerUser/max(fastest, r.PerUser)), short(s.Output), mark, s.Judged-s.Missed, s.Judged)
+			unit.Seconds(s.TTFT), bar(s.TTFT/slowest), rate, bar(s.PerUser/max(fastest, r.PerUser)), short(s.Output), mark, s.Judged-s.Missed, s.Judged)
 	}
 	fmt.Fprintf(&b, "\n%s, %s: prompts of %d tokens that share nothing, answers of about %d.\n", r.Model, r.Endpoint, r.Input, r.Output)
 	_, err := io.WriteString(w, b.String())

@@ -15,7 +15,7 @@ type QuickStep struct {
 	Holds          bool
 	TTFT           float64 // seconds to the first text, which 9 of 10 requests were within
 	Median         float64 // seconds to the first text, median
-	PerUser        float64 // output tokens per second, which 9 of 10 answers had
+	PerUser        float64 // output tokens per second, which 9 of 10 answers had; 0: too few tokens came to tell
 	Gap            float64 // seconds between pieces of an answer, median
 	Input, Output  float64 // tokens per second of all requests
 	Answers        int     // most that came at a time

@@ -259,3 +259,15 @@ func TestQuickReport(t *testing.T) {
 		t.Error(s)
 	}
 }
+
+// A server that is too slow for its rate to be seen is not said to write nothing.
+func TestQuickTellsNoRateOfTooFewTokens(t *testing.T) {
+	r := &QuickReport{TTFT: 500 * time.Millisecond, PerUser: 20, Input: 128, Output: 64, Steps: []QuickStep{{Users: 1, TTFT: 3}}}
+	var b strings.Builder
+	if err := r.Print(&b); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.String() + r.Steps[0].String(); strings.Count(got, "too few tokens to tell a rate") != 2 || strings.Contains(got, " 0 tokens") {
+		t.Errorf("it says %s", got)
+	}
+}

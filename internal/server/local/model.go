@@ -53,7 +53,7 @@ func Open(path string) (*gguf.File, error) {
 // mostListed GGUF files of a folder are named where it is given in the place of one.
 const mostListed = 5
 
-// filesIn names the GGUF files of a folder, with their paths; "" where there are none. Of a model in several files, the first stands for it.
+// filesIn names the GGUF files of a folder, with their paths; "" where there are none. The first part of a model in several files stands for it.
 func filesIn(folder string) string {
 	entries, err := os.ReadDir(folder)
 	if err != nil {
