@@ -37,17 +37,29 @@ type Pool struct {
 
 	// The round; the member whose turn it is writes it while no round is open,
 	// workers inside read it.
-	job          Job
-	items, grain int64
-	fault        atomic.Pointer[Fault]
-	closed       atomic.Bool
+	job    Job
+	grain  int64
+	ranges []itemRange // what is claimed from; one, or one for each worker
+	fault  atomic.Pointer[Fault]
+	closed atomic.Bool
 
 	_      [64]byte
 	gate   atomic.Uint64 // odd while a round is open; run alone advances it
 	_      [56]byte
-	next   atomic.Int64 // first unclaimed item
-	_      [56]byte
 	states []workerState // index by worker; 0 is the caller of run
+}
+
+// itemRange is items that workers claim from front to back, padded to cache lines of its own.
+type itemRange struct {
+	next atomic.Int64 // first unclaimed item
+	end  int64
+	_    [112]byte
+}
+
+// items makes a range of those from lo to end-1.
+func (r *itemRange) items(lo, end int) {
+	r.end = int64(end)
+	r.next.Store(int64(lo))
 }
 
 // workerState is the state of one worker that others read, padded to cache lines
@@ -89,6 +101,7 @@ func New(workers int) *Pool {
 func newPool(workers int, spin time.Duration) *Pool {
 	p := &Pool{workers: workers, spin: spin}
 	p.turns.led = make(chan struct{}, 1)
+	p.ranges = make([]itemRange, 0, p.workers)
 	p.states = make([]workerState, p.workers)
 	for i := range p.states {
 		p.states[i].wake = make(chan struct{}, 1)
@@ -104,10 +117,27 @@ func (p *Pool) Workers() int { return p.workers }
 
 // run does all items of job and returns when they are done. Workers claim grain
 // items at a time. A panic in the job surfaces here as a panic with a *Fault,
-// after every worker has left the job. One goroutine at a time may call run.
+// after every worker has left the job. One goroutine at a time may call run or sweep.
 func (p *Pool) run(job Job, items, grain int) {
-	p.job, p.items, p.grain = job, int64(items), int64(grain)
-	p.next.Store(0)
+	p.ranges = p.ranges[:1]
+	p.ranges[0].items(0, items)
+	p.round(job, items, grain)
+}
+
+// sweep is run where each worker claims from a range of its own first: that of worker w ends before item ends[w].
+func (p *Pool) sweep(job Job, ends []int) {
+	p.ranges = p.ranges[:len(ends)]
+	lo := 0
+	for i, end := range ends {
+		p.ranges[i].items(lo, end)
+		lo = end
+	}
+	p.round(job, lo, 1)
+}
+
+// round has the workers do what is in ranges.
+func (p *Pool) round(job Job, items, grain int) {
+	p.job, p.grain = job, int64(grain)
 	p.gate.Add(1)
 	for i := range min(p.workers-1, (items-1)/grain) {
 		p.rouse(i + 1)
@@ -166,22 +196,31 @@ func (p *Pool) enter(worker int) uint64 {
 	return round
 }
 
-// claim takes runs of items until none is left. A panic empties the round, so
+// claim takes runs of items until none is left, those of the worker's own range first. A panic empties the round, so
 // that it ends soon.
 func (p *Pool) claim(worker int) {
 	defer func() {
 		if v := recover(); v != nil {
 			p.fault.CompareAndSwap(nil, faultOf(v))
-			p.next.Store(p.items)
+			for i := range p.ranges {
+				p.ranges[i].next.Store(p.ranges[i].end)
+			}
 		}
 	}()
+	for i := range p.ranges {
+		p.drain(&p.ranges[(worker+i)%len(p.ranges)], worker)
+	}
+}
+
+// drain takes runs of items of a range until none is left.
+func (p *Pool) drain(r *itemRange, worker int) {
 	for {
-		end := p.next.Add(p.grain)
+		end := r.next.Add(p.grain)
 		lo := end - p.grain
-		if lo >= p.items {
+		if lo >= r.end {
 			return
 		}
-		for i := lo; i < min(end, p.items); i++ {
+		for i := lo; i < min(end, r.end); i++ {
 			p.job.Do(worker, int(i))
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -34,6 +35,79 @@ func TestPoolDoesEachItemOnce(t *testing.T) {
 			}
 		}
 		p.Close()
+	}
+}
+
+// Workers sweep ranges of their own, of any lengths, and what others leave.
+func TestSweepsDoEachItemOnce(t *testing.T) {
+	for _, workers := range []int{1, 2, 7} {
+		p := New(workers)
+		defer p.Close()
+		for round := range 200 {
+			ends, items := make([]int, workers), 0
+			for w := range ends {
+				items += (round*(w+3) + w) % 11 * (w % 3)
+				ends[w] = items
+			}
+			j := &countJob{seen: make([]atomic.Int32, items), bad: -1}
+			p.Join(1).Sweep(j, ends)
+			for i := range j.seen {
+				if n := j.seen[i].Load(); n != 1 {
+					t.Fatalf("%d workers, ranges that end at %v: item %d done %d times", workers, ends, i, n)
+				}
+			}
+		}
+	}
+}
+
+// orderJob notes which items which worker has done, and waits until all workers have one.
+type orderJob struct {
+	meeting
+	done [2][]int
+}
+
+func (j *orderJob) Do(worker, item int) {
+	if len(j.done[worker]) == 0 {
+		j.meeting.Do(worker, item)
+	}
+	j.done[worker] = append(j.done[worker], item)
+}
+
+func TestSweepsBeginWithTheWorkersOwnRanges(t *testing.T) {
+	p := New(2)
+	defer p.Close()
+	for range 50 {
+		j := &orderJob{meeting: meeting{all: 2}}
+		p.Join(1).Sweep(j, []int{30, 70})
+		for w, first := range []int{0, 30} {
+			if j.done[w][0] != first {
+				t.Fatalf("worker %d began with item %d, not %d", w, j.done[w][0], first)
+			}
+			own := j.done[w][:0:0]
+			for _, item := range j.done[w] {
+				if (item >= 30) == (w == 1) {
+					own = append(own, item)
+				}
+			}
+			if !slices.IsSorted(own) {
+				t.Fatalf("worker %d did items %v", w, j.done[w])
+			}
+		}
+	}
+}
+
+func TestSweepsCarryPanics(t *testing.T) {
+	p := New(3)
+	defer p.Close()
+	for round := range 20 {
+		func() {
+			defer func() {
+				if _, ok := recover().(*Fault); !ok {
+					t.Fatalf("round %d: no fault reached the caller", round)
+				}
+			}()
+			p.Join(1).Sweep(&countJob{seen: make([]atomic.Int32, 100), bad: round * 5}, []int{20, 60, 100})
+		}()
 	}
 }
 
@@ -122,9 +196,10 @@ func TestPoolSpinsOnlyWithACoreForEachWorker(t *testing.T) {
 // A worker that comes late must find the gate closed: Run no longer waits for
 // it and may change the job under its hands.
 func TestLateWorkersDoNotEnter(t *testing.T) {
-	p := &Pool{workers: 2, states: make([]workerState, 2)}
+	p := &Pool{workers: 2, states: make([]workerState, 2), ranges: make([]itemRange, 1)}
 	j := &countJob{seen: make([]atomic.Int32, 1), bad: -1}
-	p.job, p.items, p.grain = j, 1, 1
+	p.job, p.grain = j, 1
+	p.ranges[0].items(0, 1)
 	if p.ready(1, 0) {
 		t.Error("ready before the first round")
 	}

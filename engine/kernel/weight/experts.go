@@ -46,13 +46,17 @@ func (u *Multiplier) Mix(dst, x []float32, rows int, norm Norm, m *Mixture, r *R
 	j.ask(in, func(e *Expert) *Matrix { return e.Up.W })
 	u.bring()
 	u.reserve(j.cutInner())
-	u.member.Run(&j.inward, len(j.items), 1)
+	j.pieces.run(u.member, &j.inward)
 
 	in.begin(u.level, j.inner, rows*r.Use, j.width, Norm{})
 	in.visited(&j.visits)
 	in.fine = u.fine
 	j.ask(in, func(e *Expert) *Matrix { return e.Down.W })
 	u.bring()
+	if rows*r.Use <= fewVisits {
+		j.giveApart(rows * r.Use)
+		return
+	}
 	u.reserve(j.cutOuter())
 	u.member.Run(&j.outward, (first.Down.W.tiles()+j.group-1)/j.group, 1)
 }
@@ -65,15 +69,15 @@ type mixtureJob struct {
 	dst    []float32
 	inner  []float32 // [visits][width]: what comes down
 	width  int
-	items  []expertItem
-	group  int // tiles of an item of the second round
+	pieces pieces // of sections
+	group  int    // tiles of an item of the second round
+
+	given []float32 // [visits][tiles of a Down][tileLanes], where they are few: what experts give
 
 	inward  inwardJob
 	outward outwardJob
+	giving  givingJob
 }
-
-// expertItem is tiles lo to hi of the gate and up of a section's expert.
-type expertItem struct{ section, lo, hi int32 }
 
 // ask makes room for the panels of the experts that are met.
 func (j *mixtureJob) ask(in *input, of func(e *Expert) *Matrix) {
@@ -84,29 +88,57 @@ func (j *mixtureJob) ask(in *input, of func(e *Expert) *Matrix) {
 	}
 }
 
-// cutInner makes the items of the first round: of about as much work each, as one worker keeps them in its cache. It returns how
-// many floats a worker needs.
+// cutInner makes the items of the first round: of about as much work each, as one worker keeps them in its cache, or, where no expert has
+// more than a panel of rows, ranges of workers. It returns how many floats a worker needs.
 func (j *mixtureJob) cutInner() (scratch int) {
 	workers, rows := j.owner.member.Workers(), 0
-	j.items = j.items[:0]
-	for _, c := range j.visits.sections {
-		rows = max(rows, j.rowsOf(&c))
-	}
+	j.pieces.clear()
 	for i := range j.visits.sections {
-		m := j.Experts[j.visits.experts[i]].Up.W
-		n := m.tiles()
-		size := n
-		if workers > 1 {
-			size = max(1, n*len(j.visits.sections)/(8*workers))
-		}
-		size = min(max(size, pool.GrainMACs/(m.Cols*j.rowsOf(&j.visits.sections[i])*tileLanes)), max(1, groupBytes*n/len(m.data)))
-		size = j.visits.sections[i].together(size, n)
-		for lo := 0; lo < n; lo += size {
-			j.items = append(j.items, expertItem{int32(i), int32(lo), int32(min(lo+size, n))})
-		}
-		scratch = max(scratch, 2*min(rows, mixedPanels*panelRows)*size*tileLanes)
+		rows = max(rows, j.rowsOf(&j.visits.sections[i]))
 	}
-	return scratch
+	if j.once() {
+		j.sweepInner(workers)
+	} else {
+		for i := range j.visits.sections {
+			c, m := &j.visits.sections[i], j.Experts[j.visits.experts[i]].Up.W
+			n := m.tiles()
+			size := n
+			if workers > 1 {
+				size = max(1, n*len(j.visits.sections)/(8*workers))
+			}
+			size = min(max(size, pool.GrainMACs/(m.Cols*j.rowsOf(c)*tileLanes)), max(1, groupBytes*n/len(m.data)))
+			j.pieces.even(i, n, c.together(size, n))
+		}
+	}
+	return 2 * min(rows, mixedPanels*panelRows) * j.pieces.widest() * tileLanes
+}
+
+// once reports whether all experts' weights are read once, as no expert has more than a panel of rows.
+func (j *mixtureJob) once() bool {
+	for i := range j.visits.sections {
+		if j.visits.sections[i].panels > 1 {
+			return false
+		}
+	}
+	return true
+}
+
+// sweepInner cuts the first round into ranges of workers.
+func (j *mixtureJob) sweepInner(workers int) {
+	most := pairBytes
+	for i := range j.visits.sections {
+		e := &j.Experts[j.visits.experts[i]]
+		m := e.Up.W
+		bytes := m.tileBytes()
+		if e.Gate.W != nil {
+			bytes += e.Gate.W.tileBytes()
+		}
+		j.pieces.strip(m.tiles(), bytes, pool.GrainMACs/(m.Cols*j.rowsOf(&j.visits.sections[i])*tileLanes))
+	}
+	if j.owner.input.fine {
+		most = groupBytes // which is read twice
+	}
+	j.pieces.sweep(workers, most)
 }
 
 // rowsOf is how many rows a section has.
@@ -137,15 +169,16 @@ func (j *mixtureJob) cutOuter() (scratch int) {
 const (
 	mixedPanels = 8  // panels whose results wait for the other ones'
 	mostOuter   = 16 // tiles
+	fewVisits   = 16 // whose results are added up behind the round, so that it reads an expert's matrix in one go
 )
 
 // inwardJob computes what comes down.
 type inwardJob struct{ *mixtureJob }
 
 func (j *inwardJob) Do(worker, item int) {
-	it := j.items[item]
-	in, e := &j.owner.input.input, &j.Experts[j.visits.experts[it.section]]
-	c, lo, hi := &in.sections[it.section], int(it.lo), int(it.hi)
+	it := j.pieces.list[item]
+	in, e := &j.owner.input.input, &j.Experts[j.visits.experts[it.of]]
+	c, lo, hi := &in.sections[it.of], int(it.lo), int(it.hi)
 	stride := (hi - lo) * tileLanes
 	scratch := j.owner.scratch[worker]
 	half := len(scratch) / 2
@@ -229,5 +262,39 @@ func (j *outwardJob) Do(worker, item int) {
 				vector.AddScaled(j.owner.level, to, scratch[r*stride:], v.shares[first+r])
 			}
 		}
+	}
+}
+
+// givingJob computes what each visit gives, by itself.
+type givingJob struct{ *mixtureJob }
+
+func (j *givingJob) Do(_, item int) {
+	it := j.pieces.list[item]
+	in, down := &j.owner.input.input, &j.Experts[j.visits.experts[it.of]].Down
+	c, stride := &in.sections[it.of], down.W.tiles()*tileLanes
+	s := span{lo: int(it.lo), hi: int(it.hi)}
+	for n := 0; n < c.panels; n += s.panels {
+		first := j.run(&s, c, n, down)
+		j.tiles(&s, c, n, first, down, j.given[first*stride+s.lo*tileLanes:], stride)
+	}
+}
+
+// giveApart is the second round of few visits: each expert's matrix is read from front to back, and what it gives is added to the rows
+// afterwards, in the same order.
+func (j *mixtureJob) giveApart(visits int) {
+	w := j.Experts[0].Down.W
+	stride := w.tiles() * tileLanes
+	if n := visits * stride; len(j.given) < n {
+		j.given = make([]float32, n)
+	}
+	j.pieces.clear()
+	for i := range j.visits.sections {
+		m := j.Experts[j.visits.experts[i]].Down.W
+		j.pieces.strip(m.tiles(), m.tileBytes(), pool.GrainMACs/(m.Cols*j.rowsOf(&j.visits.sections[i])*tileLanes))
+	}
+	j.pieces.sweep(j.owner.member.Workers(), groupBytes)
+	j.pieces.run(j.owner.member, &j.giving)
+	for v, row := range j.visits.rows {
+		vector.AddScaled(j.owner.level, j.dst[int(row)*w.Rows:][:w.Rows], j.given[v*stride:], j.visits.shares[v])
 	}
 }

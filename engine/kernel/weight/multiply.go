@@ -55,7 +55,8 @@ type Multiplier struct {
 // NewMultiplier is a multiplier at a level, which the machine must have.
 func NewMultiplier(member *pool.Member, level isa.Level) *Multiplier {
 	u := &Multiplier{member: member, level: level, scratch: make([][]float32, member.Workers())}
-	u.mixture.inward.mixtureJob, u.mixture.outward.mixtureJob = &u.mixture, &u.mixture
+	m := &u.mixture
+	m.inward.mixtureJob, m.outward.mixtureJob, m.giving.mixtureJob = m, m, m
 	return u
 }
 
@@ -115,10 +116,6 @@ func (u *Multiplier) prepare(x []float32, rows int, norm Norm) {
 	u.bring()
 }
 
-// groupBytes is how much of a matrix a worker multiplies with all panels before
-// it goes on: it stays in the second-level cache meanwhile.
-const groupBytes = 256 << 10
-
 // runBytes is how much of the activations one call of a product takes: they stay in the
 // second-level cache beside a group.
 const runBytes = 256 << 10
@@ -131,8 +128,7 @@ type productJob struct {
 	owner    *Multiplier
 	products []Product
 	up       Product // the second matrix of a gated product
-	group    []int   // tiles per item, by product
-	items    []int   // items before the product
+	pieces   pieces  // of the products
 	fast     []*productFuncs
 	fastUp   *productFuncs
 }
@@ -142,20 +138,41 @@ func (u *Multiplier) multiply(x []float32, rows int, norm Norm) {
 	u.prepare(x, rows, norm)
 	j := &u.product
 	j.owner = u
-	j.group, j.items, j.fast = j.group[:0], j.items[:0], j.fast[:0]
-	total := 0
+	j.fast = j.fast[:0]
 	for i := range j.products {
-		n, size := j.split(&j.products[i], rows)
-		j.items = append(j.items, total)
-		j.group = append(j.group, size)
 		j.fast = append(j.fast, j.products[i].W.funcs(u.level))
-		total += (n + size - 1) / size
 	}
+	j.cut(rows)
 	if j.up.W != nil {
 		j.fastUp = j.up.W.funcs(u.level)
-		u.reserve(gatedPanels * panelRows * j.group[0] * tileLanes)
+		u.reserve(min(gatedPanels*panelRows, rows) * j.pieces.widest() * tileLanes)
 	}
-	u.member.Run(j, total, 1)
+	j.pieces.run(u.member, j)
+}
+
+// cut makes the pieces. The only panel of a step reads weights once, from memory: workers sweep ranges of their own.
+func (j *productJob) cut(rows int) {
+	p, in := &j.pieces, &j.owner.input
+	p.clear()
+	if in.sections[0].panels > 1 {
+		for i := range j.products {
+			n, size := j.split(&j.products[i], rows)
+			p.even(i, n, size)
+		}
+		return
+	}
+	most := groupBytes // which products that are fine read twice
+	for i := range j.products {
+		m := j.products[i].W
+		p.strip(m.tiles(), m.tileBytes(), pool.GrainMACs/(m.Cols*rows*tileLanes))
+	}
+	if j.up.W != nil {
+		p.strips[0].bytes += j.up.W.tileBytes()
+		if !in.fine {
+			most = pairBytes
+		}
+	}
+	p.sweep(j.owner.member.Workers(), most)
 }
 
 // split says how many tiles a product has and how many an item takes: few
@@ -183,17 +200,12 @@ func SideBySide(a, b *Matrix) bool {
 }
 
 func (j *productJob) Do(worker, item int) {
-	i := len(j.items) - 1
-	for j.items[i] > item {
-		i--
-	}
-	p := &j.products[i]
-	lo := (item - j.items[i]) * j.group[i]
-	hi := min(lo+j.group[i], p.W.tiles())
+	c := j.pieces.list[item]
+	p, lo, hi := &j.products[c.of], int(c.lo), int(c.hi)
 	if j.up.W != nil {
 		j.gated(worker, p, lo, hi)
 	} else {
-		j.tiled(worker, p, j.fast[i], lo, hi)
+		j.tiled(worker, p, j.fast[c.of], lo, hi)
 	}
 }
 
