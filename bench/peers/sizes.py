@@ -4,7 +4,8 @@
     pip install gguf numpy
     sizes.py FOLDER VOCABULARY.gguf MODEL…   writes FOLDER/MODEL.gguf, with the tokenizer of VOCABULARY.gguf, padded
 
-Models: gemma3-1b, gemma3-4b, gemma4-e2b, qwen3moe (12 of 48 layers of Qwen3-30B-A3B), gpt-oss (8 of 24 layers of gpt-oss-20b).
+Models: gemma3-1b, gemma3-4b, gemma4-e2b, qwen3moe (12 of 48 layers of Qwen3-30B-A3B), gpt-oss (8 of 24 layers of gpt-oss-20b), qwen35-0.8b, qwen35-4b,
+lfm2-1.2b (a vocabulary of at most 65,536 tokens).
 """
 import pathlib, sys
 import gguf, numpy as np
@@ -247,12 +248,70 @@ def gpt_oss(m):
         m.experts(at, 32, 2880, (Q.MXFP4, Q.MXFP4), bias=True)
 
 
+def qwen35(width, heads, kv, ffn, states):
+    """Three of four layers keep states: 16 heads of keys, so many of values, 128 wide both."""
+    def write(m):
+        keys, dim, f = 16, 128, m.file
+        m.sizes(width, heads, kv, 256, ffn)
+        f.add_rope_freq_base(1e7)
+        f.add_rope_dimension_count(64)
+        f.add_array("qwen35.rope.dimension_sections", [11, 11, 10, 0])
+        for name, n in ("full_attention_interval", 4), ("ssm.conv_kernel", 4), ("ssm.state_size", dim), ("ssm.group_count", keys), \
+                ("ssm.time_step_rank", states), ("ssm.inner_size", states * dim):
+            f.add_uint32("qwen35." + name, n)
+        ends(m, tied=True)
+        for i, at in blocks(m):
+            m.norm(at + "attn_norm", width)
+            m.norm(at + "post_attention_norm", width)
+            m.network(at, i, ffn)
+            if i % 4 == 3:
+                for name, rows, kind in ("attn_q", 2 * heads * 256, Q.Q4_K), ("attn_k", kv * 256, Q.Q4_K), ("attn_v", kv * 256, m.fine(i)):
+                    m.matrix(at + name, rows, width, kind=kind)  # each query has a gate beside it
+                m.matrix(at + "attn_output", width, heads * 256)
+                m.head_norms(at, 256)
+                continue
+            channels = (2 * keys + states) * dim
+            m.matrix(at + "attn_qkv", channels, width, kind=Q.Q5_K)
+            m.matrix(at + "attn_gate", states * dim, width)
+            m.matrix(at + "ssm_out", width, states * dim)
+            m.matrix(at + "ssm_alpha", states, width)
+            m.matrix(at + "ssm_beta", states, width)
+            m.floats(at + "ssm_conv1d.weight", channels, 4, spread=0.5)
+            m.floats(at + "ssm_dt.bias", states, mean=1.0)
+            m.floats(at + "ssm_a", states, mean=-1.0)
+            m.norm(at + "ssm_norm", dim)
+    return write
+
+
+def lfm2(m):
+    kv = [8 * (i in (2, 5, 8, 10, 12, 14)) for i in range(m.layers)]
+    m.sizes(2048, 32, kv, 64, 8192)
+    m.file.add_rope_freq_base(1e6)
+    m.file.add_uint32("lfm2.shortconv.l_cache", 3)
+    m.matrix("token_embd", m.vocabulary, m.width, kind=Q.Q6_K)
+    m.norm("token_embd_norm", m.width)
+    for i, at in blocks(m):
+        m.norm(at + "attn_norm", m.width)
+        m.norm(at + "ffn_norm", m.width)
+        m.network(at, i, 8192)
+        if kv[i]:
+            m.attention(at, i, kv=kv[i])
+            m.head_norms(at, 64)
+        else:
+            m.matrix(at + "shortconv.in_proj", 3 * m.width, m.width)
+            m.matrix(at + "shortconv.out_proj", m.width, m.width)
+            m.floats(at + "shortconv.conv.weight", m.width, 3, spread=0.5)
+
+
 MODELS = {  # architecture, tokens, layers, what writes it
     "gemma3-1b": ("gemma3", 262144, 26, gemma3(1152, 4, 1, 6912, 512, None)),
     "gemma3-4b": ("gemma3", 262144, 34, gemma3(2560, 8, 4, 10240, 1024, 8.0)),
     "gemma4-e2b": ("gemma4", 262144, 35, gemma4_e2b),
     "qwen3moe": ("qwen3moe", 151936, 12, qwen3moe),
     "gpt-oss": ("gpt-oss", 201088, 8, gpt_oss),
+    "qwen35-0.8b": ("qwen35", 248320, 24, qwen35(1024, 8, 2, 3584, 16)),
+    "qwen35-4b": ("qwen35", 248320, 32, qwen35(2560, 16, 4, 9216, 32)),
+    "lfm2-1.2b": ("lfm2", 65536, 16, lfm2),
 }
 
 if __name__ == "__main__":
