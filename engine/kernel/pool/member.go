@@ -75,7 +75,7 @@ func (l *Member) Run(job Job, items, grain int) {
 	l.pool.run(job, items, grain)
 }
 
-// Sweep is Run for items that read memory which nothing else has read lately, each of them what lies behind the one before: worker w
+// Sweep is Run for items that read memory which nothing else has read recently, each of them what lies behind the one before: worker w
 // does those before ends[w], in their order, that no worker before it has, and then helps the others. A stream of reads is so
 // interrupted by no claim of another worker, which costs up to a sixth of what memory gives. ends has a place for each worker and
 // does not fall. Items must not wait for each other: where a worker comes late, others do its items after their own.
