@@ -113,6 +113,7 @@ func (a *admitter) start(c *candidate) bool {
 	}
 	switch {
 	case !r.started:
+		r.stateless = max(c.hit.Fork-c.hit.Tokens, 0)
 		a.dequeue(r, c.hit.Tokens)
 	case born: // a further choice: its request has left the queue long ago
 	default:

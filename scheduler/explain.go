@@ -35,7 +35,7 @@ type Explained struct {
 func (s *Scheduler) explain(r *request) Explained {
 	e := Explained{User: r.User, State: inference.State{
 		Phase: inference.PhaseWaiting, Tenant: r.Tenant, Class: r.Class, Choices: r.live,
-		PromptTokens: len(r.Prompt), PrefillTokens: r.prefilled, CachedTokens: r.cached, Overtaken: r.overtaken,
+		PromptTokens: len(r.Prompt), PrefillTokens: r.prefilled, CachedTokens: r.cached, StatelessTokens: r.stateless, Overtaken: r.overtaken,
 		Debt: s.debt(r),
 	}}
 	if !r.started {

@@ -143,6 +143,7 @@ type request struct {
 	answered  bool   // a token was sampled
 	prefilled int    // prompt rows that were computed or cached at some time
 	cached    int    // prompt rows found in the cache at the first start
+	stateless int    // prompt rows beyond these whose blocks were there, and no state behind them
 	charged   uint64 // to the flow for the prompt, in nanoseconds
 	spent     uint64 // on the prompt
 

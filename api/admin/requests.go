@@ -82,6 +82,7 @@ type engineView struct {
 	Prompt      int     `json:"prompt_tokens"`
 	Prefilled   int     `json:"prefill_tokens"`
 	Cached      int     `json:"cached_tokens,omitempty"`
+	Stateless   int     `json:"stateless_tokens,omitempty"` // whose blocks were cached, and no state of recurrent layers behind them
 	Output      int     `json:"output_tokens"`
 	KVBlocks    int     `json:"kv_blocks"`
 	Preemptions int     `json:"preemptions,omitempty"`
@@ -231,7 +232,7 @@ func (s *State) view() engineView {
 	return engineView{
 		ID: s.ID, Phase: s.Phase.String(), WaitsFor: s.Cause.String(), Class: s.Class.String(), Ahead: s.Ahead, Overtaken: s.Overtaken,
 		Debt: s.Debt.Seconds(), Choices: s.Choices, Prompt: s.PromptTokens, Prefilled: s.PrefillTokens, Cached: s.CachedTokens,
-		Output: s.OutputTokens, KVBlocks: s.KVBlocks, Preemptions: s.Preemptions,
+		Stateless: s.StatelessTokens, Output: s.OutputTokens, KVBlocks: s.KVBlocks, Preemptions: s.Preemptions,
 		Gave: s.Gave.String(), Wait: s.expected(), Queue: s.Queue.Seconds(), Prefill: s.Prefill.Seconds(), Decode: s.Decode.Seconds(),
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"weir/engine/kernel"
+	"weir/engine/kernel/vector"
 )
 
 // xielu is an activation of two curves that meet at zero (Huang and Schlag 2024): above*x^2 + slope*x for positive x,
@@ -73,14 +74,10 @@ func readCurves(m *metadata, depth int) []xielu {
 	if m.err != nil {
 		return nil
 	}
+	softplus := func(x float32) float32 { return float32(vector.Softplus(float64(x))) }
 	curves := make([]xielu, depth)
 	for i := range curves {
 		curves[i] = xielu{above: softplus(above[i]), below: slope[i] + softplus(below[i]), slope: slope[i], limit: limit[i]}
 	}
 	return curves
-}
-
-func softplus(x float32) float32 {
-	v := float64(x)
-	return float32(max(v, 0) + math.Log1p(math.Exp(-math.Abs(v))))
 }

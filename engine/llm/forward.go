@@ -157,14 +157,6 @@ func (j *startJob) Do(_, r int) {
 	}
 }
 
-// addScaled adds y times f to x.
-func addScaled(x, y []float32, f float32) {
-	y = y[:len(x)]
-	for i, v := range y {
-		x[i] += f * v
-	}
-}
-
 func add(x, y []float32) {
 	y = y[:len(x)]
 	for i, v := range y {
@@ -351,7 +343,7 @@ func (n *norms) addTo(c *kernel.CPU, x, branch []float32, rows int) {
 	if n.scale == 0 {
 		add(x, branch)
 	} else {
-		addScaled(x, branch, n.scale)
+		vector.AddScaled(c.Level(), x, branch, n.scale)
 	}
 }
 

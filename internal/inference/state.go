@@ -13,14 +13,15 @@ type State struct {
 	Overtaken int           // admissions that passed it while it waited
 	Debt      time.Duration // compute time, by weight, that its tenant has had beyond the least served one that waits in its class
 
-	Choices       int // that have not ended
-	PromptTokens  int
-	PrefillTokens int  // whose KV exists or existed, cached ones included
-	CachedTokens  int  // of these, taken from the prefix cache
-	OutputTokens  int  // of the choices that run
-	KVBlocks      int  // that only this request holds
-	Preemptions   int  // of its sequences
-	Gave          Gave // for what it is paused or preempted
+	Choices         int // that have not ended
+	PromptTokens    int
+	PrefillTokens   int  // whose KV exists or existed, cached ones included
+	CachedTokens    int  // of these, taken from the prefix cache
+	StatelessTokens int  // beyond these, whose blocks the prefix cache had, and no state behind them
+	OutputTokens    int  // of the choices that run
+	KVBlocks        int  // that only this request holds
+	Preemptions     int  // of its sequences
+	Gave            Gave // for what it is paused or preempted
 }
 
 // Phase is a stage in the life of a request.

@@ -6,6 +6,7 @@ import (
 
 	"weir/engine/kernel/isa"
 	"weir/engine/kernel/pool"
+	"weir/engine/kernel/vector"
 )
 
 // Layer is a layer's shape and weights.
@@ -202,7 +203,7 @@ func (j *headJob) some(own *scratch, state []float32, head, first, n int) {
 			out := j.rows.Out[(first+i)*l.Width()+head*l.ValueDim+lo:][:width]
 			copy(out, own.out[i*tileValues:])
 			if l.Kind == Scan {
-				addScaled(out, own.values[i*tileValues:], l.Skip[head])
+				vector.AddScaled(j.w.level, out, own.values[i*tileValues:], l.Skip[head])
 			}
 		}
 	}
@@ -214,7 +215,7 @@ func (j *headJob) prepare(own *scratch, head, first, n int) {
 	l, rate, shift := j.l, float64(j.l.Rate[head]), float64(j.l.Shift[head])
 	for i := range n {
 		at := (first+i)*l.Heads + head
-		time := softplus(float64(j.rows.Time[at]) + shift)
+		time := vector.Softplus(float64(j.rows.Time[at]) + shift)
 		own.decay[i] = float32(math.Exp(time * rate))
 		if l.Kind == Scan {
 			own.gain[i] = float32(time)
@@ -237,20 +238,5 @@ func (l *Layer) norm(dst, x []float32, f float64) {
 	by := float32(f / math.Sqrt(sum+float64(l.Eps)))
 	for i, v := range x {
 		dst[i] = v * by
-	}
-}
-
-// softplus is ln(1+e^x), as the runtimes of these models have it: beyond 20 it is x.
-func softplus(x float64) float64 {
-	if x > 20 {
-		return x
-	}
-	return math.Log1p(math.Exp(x))
-}
-
-// addScaled adds x times f to dst.
-func addScaled(dst, x []float32, f float32) {
-	for i := range dst {
-		dst[i] += x[i] * f
 	}
 }

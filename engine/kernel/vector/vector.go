@@ -59,6 +59,9 @@ func (a Activation) Gate(level isa.Level, dst, gate, up []float32) {
 	SwiGLU(level, dst, gate, up)
 }
 
+// Softplus is ln(1+e^x).
+func Softplus(x float64) float64 { return max(x, 0) + math.Log1p(math.Exp(-math.Abs(x))) }
+
 // Apply replaces x by a(x), for all activations except SiLU.
 func (a Activation) Apply(level isa.Level, x []float32) {
 	switch a {
