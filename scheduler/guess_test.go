@@ -11,12 +11,12 @@ import (
 
 // slowGuesser is a Guesser on a machine's clock, whose guesses are accepted as the machine says.
 type slowGuesser struct {
-	m            *machine
-	step, row    time.Duration // of a round: without rows, and each text's
-	read         map[SequenceID]int
-	forgotten    int
-	spent        time.Duration
-	rows, rounds int
+	m         *machine
+	step, row time.Duration // of a round: without rows, and each text's
+	read      map[SequenceID]int
+	forgotten int
+	spent     time.Duration
+	rounds    int
 }
 
 func (g *slowGuesser) Price(texts []GuessText, n int) (reading, guessing time.Duration) {

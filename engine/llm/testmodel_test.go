@@ -124,7 +124,7 @@ func (m tiny) make(t testing.TB) []byte {
 		if recurrent {
 			m.recurrent(b, at, matrix, vector)
 		}
-		if m.joined || !recurrent && !(m.sole && network) {
+		if m.joined || !recurrent && (!m.sole || !network) {
 			rows := q
 			if m.hybrid == recurrence.Delta {
 				rows *= 2

@@ -227,10 +227,8 @@ func (x *adapters) wanted(load models.AdapterLoad) (*loraAdapter, *api.Error) {
 		}
 		return nil, api.RefuseParam("invalid_value", "lora_name", "The lora adapter '%.80s' has already been loaded, for the model %s; unload it first, or load it with load_inplace", a.Name, e.Adapter.Parent)
 	}
-	for _, name := range x.l.s.edge.Names() {
-		if name == a.Name {
-			return nil, api.RefuseParam("invalid_value", "lora_name", "%.80q is the name of a model; give the adapter another one", a.Name)
-		}
+	if slices.Contains(x.l.s.edge.Names(), a.Name) {
+		return nil, api.RefuseParam("invalid_value", "lora_name", "%.80q is the name of a model; give the adapter another one", a.Name)
 	}
 	return a, nil
 }

@@ -32,8 +32,8 @@ func (o *Object) Metadata(fault **api.Error) []byte {
 // CheckMetadata refuses an object of texts that is above the limits. What is no such object is not its matter.
 func CheckMetadata(raw []byte) *api.Error {
 	var m map[string]string
-	if json.Unmarshal(raw, &m) != nil {
-		return nil
+	if err := json.Unmarshal(raw, &m); err != nil {
+		return nil //nolint:nilerr // the limits are of texts
 	}
 	if len(m) > maxMetadataPairs {
 		return api.RefuseParam("invalid_value", "metadata", "metadata has %d pairs; it may have %d", len(m), maxMetadataPairs)

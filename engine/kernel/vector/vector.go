@@ -71,6 +71,7 @@ func (a Activation) Apply(level isa.Level, x []float32) {
 		for i, v := range x {
 			x[i] = max(v, 0) * v
 		}
+	case Identity, SiLU:
 	}
 }
 
