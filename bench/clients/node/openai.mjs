@@ -47,6 +47,19 @@ await run("openai", {
     assert.equal(r.choices.length, 2);
     return JSON.stringify(r.choices.map((c) => c.text));
   },
+  async decisions() {
+    const r = await client.decisions.create({ model, input: "I was charged twice.", questions: [
+      { type: "predicate", name: "angry", instructions: "The customer is angry." },
+      { type: "choice", instructions: "Which team?", choices: [{ value: "billing" }, { value: true }] },
+      { type: "score", instructions: "How urgent?", levels: [{ label: "low" }, { label: "high" }] }] });
+    assert.deepEqual(r.answers.map((a) => [a.type, a.name]), [["predicate", "angry"], ["choice", null], ["score", null]]);
+    assert.deepEqual(r.answers[1].probabilities.map((p) => p.value), ["billing", true]);
+    for (const a of r.answers.slice(1)) assert.ok(Math.abs(a.probabilities.reduce((n, p) => n + p.probability, 0) - 1) < 1e-9);
+    assert.equal(r.usage.total_tokens, r.usage.input_tokens);
+    const e = await refused(client.decisions.create({ model, input: "x", questions: [{ type: "choice", instructions: "?", choices: [{ value: "a" }, { value: "a" }] }] }));
+    assert.deepEqual([e.status, e.param], [400, "questions[0].choices[1].value"]);
+    return JSON.stringify(r.answers);
+  },
   async "refused parameter"() {
     const e = await refused(chat({ best_of: 2 }));
     assert.deepEqual([e.status, e.param, e.code], [400, "best_of", "unsupported_parameter"]);
