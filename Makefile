@@ -53,17 +53,14 @@ described commit: # for .ci/release-check
 # The packages whose tests take longest stand first, so that nothing waits for them alone at the end.
 LONGEST = ./internal/server ./engine/llm
 
-# A test that waits leaves its core to another: two more of them than there are cores.
-AT_ONCE = -p $$(( $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2) + 2 ))
-
 # Tests are built as the binary is: they compile nothing again that make build has compiled, and link without cgo and without tables for debuggers.
 AS_BUILT = -trimpath -gcflags '$(GCFLAGS)'
 
 test: ## every test; those that need PostgreSQL, Redis or promtool run where these are installed
-	@CGO_ENABLED=0 .ci/services with $(GO) test $(AS_BUILT) $(AT_ONCE) $(TESTFLAGS) $(LONGEST) ./...
+	@CGO_ENABLED=0 .ci/services with $(GO) test $(AS_BUILT) $(TESTFLAGS) $(LONGEST) ./...
 
 test-short: ## the tests without the slow ones
-	@CGO_ENABLED=0 .ci/services with $(GO) test $(AS_BUILT) $(AT_ONCE) -short $(TESTFLAGS) $(LONGEST) ./...
+	@CGO_ENABLED=0 .ci/services with $(GO) test $(AS_BUILT) -short $(TESTFLAGS) $(LONGEST) ./...
 
 test-long: ## every test with all the random cases that property tests know, for nights (takes some minutes more)
 	@WEIR_TEST_LONG=1 CGO_ENABLED=0 .ci/services with $(GO) test $(AS_BUILT) $(TESTFLAGS) -timeout 30m $(LONGEST) ./...

@@ -39,7 +39,7 @@ func (s *Server) ApplyDeployment(body string) admin.DeploymentView {
 	s.T.Helper()
 	var v admin.DeploymentView
 	if status, text := s.ChangeDeployment(http.MethodPost, "", body); status >= http.StatusBadRequest || json.Unmarshal([]byte(text), &v) != nil {
-		s.T.Fatalf("%s: %d %s", body, status, text)
+		s.T.Fatalf("%s: %d %s\n%s", body, status, text, s.Errs.String())
 	}
 	return v
 }
