@@ -96,7 +96,7 @@ func (al *allocator) requeue(q *sequence) {
 		al.unseat(q)
 	}
 	al.pool.Release(&q.table)
-	q.computed, q.fallen, q.shared, q.runTokens = 0, 0, 0, 0
+	q.computed, q.replay, q.shared, q.runTokens = 0, 0, 0, 0
 	al.sequences.preempted = insert(al.sequences.preempted, q)
 }
 

@@ -117,7 +117,7 @@ func (s *Scheduler) commitDrafts(q *sequence, drafts int, res *Result) {
 	s.pool.Commit(&q.table, q.ids[:known+accepted], known+accepted)
 	s.pool.Truncate(&q.table, known+accepted)
 	q.computed = q.table.Tokens()
-	q.fallen = known + accepted - q.computed
+	q.replay = known + accepted - q.computed
 	s.drafter.settle(q, drafts, accepted)
 	q.peak = max(q.peak, q.computed)
 	for i := range res.Tokens {

@@ -94,7 +94,7 @@ func (d *drafter) propose() {
 	// What a token costs without drafts is what an accepted one saves.
 	token := d.cost.Estimate(d.pacer.outputs) / time.Duration(d.pacer.outputs.Outputs)
 	for _, q := range d.sequences.running {
-		if q.rows == 1 && q.fallen == 0 && q.decoding() && d.mayDraft(q) {
+		if q.rows == 1 && q.replay == 0 && q.decoding() && d.mayDraft(q) {
 			d.draft(q, token)
 		}
 	}
@@ -180,7 +180,7 @@ func (d *drafter) settle(q *sequence, drafts, accepted int) {
 	}
 	if q.req.Given == nil {
 		each := float64(q.forecast.took) / float64(q.forecast.rows)
-		d.balance.settle(each*float64(drafts+q.fallen), float64(q.forecast.token)*float64(accepted))
+		d.balance.settle(each*float64(drafts+q.replay), float64(q.forecast.token)*float64(accepted))
 	}
 }
 

@@ -72,7 +72,7 @@ func (d *drafter) guess(token time.Duration) {
 	}
 	g.texts, g.asked = g.texts[:0], g.asked[:0]
 	for _, q := range d.sequences.running {
-		if q.rows == 1 && q.fallen == 0 && q.decoding() && q.req.Speculate && q.req.Given == nil && q.req.limit-q.produced > 1 {
+		if q.rows == 1 && q.replay == 0 && q.decoding() && q.req.Speculate && q.req.Given == nil && q.req.limit-q.produced > 1 {
 			g.asked = append(g.asked, q)
 			g.texts = append(g.texts, GuessText{ID: SequenceID{q.req.id, q.choice}, Domain: q.req.Domain, IDs: q.ids})
 		}

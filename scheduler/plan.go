@@ -139,7 +139,7 @@ func (s *Scheduler) schedule() {
 	s.drafter.propose()
 }
 
-// decodes plans one row for every running output, and its fallen ones, in order of precedence. Prompts get what their windows see next.
+// decodes plans one row for every running output, and those that it replays, in order of precedence. Prompts get what their windows see next.
 // Victims stand behind the sequence that lacks a block, so nothing planned is
 // ever taken back here, and the slice shrinks only behind the index.
 func (s *Scheduler) decodes() {
@@ -157,9 +157,9 @@ func (s *Scheduler) decodes() {
 	}
 }
 
-// outputRows is how many rows an output gets: one, and its fallen ones as far as a row for every other running sequence is left.
+// outputRows is how many rows an output gets: one, and those that it replays as far as a row for every other running sequence is left.
 func (s *Scheduler) outputRows(q *sequence) int {
-	if q.fallen == 0 {
+	if q.replay == 0 {
 		return 1
 	}
 	left := s.pacer.budget

@@ -30,7 +30,7 @@ type sequence struct {
 	records     [draftKinds]draftRecord
 	forced      []inference.TokenID // Result.Forced behind ids
 	due         int64               // scratch of prompts: a deadline that is at risk
-	fallen      int                 // rows of an output that are computed again: there is no state behind them, since drafts did not come true
+	replay      int                 // rows of an output that are computed again: there is no state behind them, since drafts did not come true
 	forecast    draftForecast       // of the drafts in the plan that is out
 	rows        int                 // in the plan in the making or out, drafts included
 	chunk       int                 // index of these in the plan
@@ -49,16 +49,16 @@ func (q *sequence) grown() int { return q.table.Grown() - q.computed - q.rows }
 // advance arranges where the states of the planned rows go.
 func (q *sequence) advance() { q.table.Advance(q.computed + q.rows) }
 
-// decoding means that one row continues an output, behind the fallen ones.
-func (q *sequence) decoding() bool { return q.produced > 0 && q.pending() == 1+q.fallen }
+// decoding means that one row continues an output, behind those that are replayed.
+func (q *sequence) decoding() bool { return q.produced > 0 && q.pending() == 1+q.replay }
 
-// settle takes in the rows that commit made final. An output goes on as one, whatever is left of its fallen rows.
+// settle runs commit and takes over how many rows are final. A sequence that was decoding still is, with the other rows to replay.
 func (q *sequence) settle(commit func()) {
 	output := q.decoding()
 	commit()
-	q.computed, q.fallen = q.table.Tokens(), 0
+	q.computed, q.replay = q.table.Tokens(), 0
 	if output {
-		q.fallen = max(0, q.pending()-1)
+		q.replay = max(0, q.pending()-1)
 	}
 }
 
@@ -91,7 +91,7 @@ func (q *sequence) load(rows int, a cost.Attention) cost.Load {
 	switch {
 	case rows == 0:
 	case q.decoding():
-		l.Outputs, l.Decode = max(0, rows-q.fallen), a.Attended(q.computed, rows)
+		l.Outputs, l.Decode = max(0, rows-q.replay), a.Attended(q.computed, rows)
 	default:
 		l.Prompt = a.Attended(q.computed, rows)
 		if q.req.Logits == LogitsAll {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"weir/engine/gguf"
@@ -41,22 +40,7 @@ func TestDraftModelsChangeNoAnswer(t *testing.T) {
 					o.Scheduler.LookupMin, o.Scheduler.LookupMax = 20, 20
 					o.Draft = draft.file(t)
 					e := start(t, f, o)
-					for i, r := range speculative() {
-						if got := story(ask(t, e, r())); got != want[i] {
-							t.Errorf("request %d alone:\n%s\nwant\n%s", i, got, want[i])
-						}
-					}
-					var wg sync.WaitGroup
-					got := make([]string, len(want))
-					for i, r := range speculative() {
-						wg.Go(func() { got[i] = story(ask(t, e, r())) })
-					}
-					wg.Wait()
-					for i := range got {
-						if got[i] != want[i] {
-							t.Errorf("request %d among others:\n%s\nwant\n%s", i, got[i], want[i])
-						}
-					}
+					answerAs(t, e, want)
 					st := e.Stats().Scheduler
 					t.Logf("%d of %d drafts accepted", st.AcceptedTokens, st.DraftTokens)
 					if st.DraftTokens == 0 || name == "itself" && 10*st.AcceptedTokens < st.DraftTokens {

@@ -81,26 +81,32 @@ func TestSpeculationChangesNoAnswer(t *testing.T) {
 			t.Run(fmt.Sprintf("%s,drafts=%d,chunk=%d,blocks=%d", f.arch, o.Scheduler.MaxDrafts, o.Scheduler.PrefillChunk, o.KVBlocks), func(t *testing.T) {
 				o.EndTokens, o.Speculate, o.Scheduler.EveryDraft = []int32{9}, true, true
 				e := start(t, f, o)
-				for i, r := range speculative() { // alone: no other sequence makes draft tokens expensive
-					if got := story(ask(t, e, r())); got != want[i] {
-						t.Errorf("request %d alone:\n%s\nwant\n%s", i, got, want[i])
-					}
-				}
-				var wg sync.WaitGroup
-				got := make([]string, len(want))
-				for i, r := range speculative() {
-					wg.Go(func() { got[i] = story(ask(t, e, r())) })
-				}
-				wg.Wait()
-				for i := range got {
-					if got[i] != want[i] {
-						t.Errorf("request %d among others:\n%s\nwant\n%s", i, got[i], want[i])
-					}
-				}
+				answerAs(t, e, want)
 				if st := e.Stats().Scheduler; st.AcceptedTokens == 0 || st.AcceptedTokens >= st.DraftTokens {
 					t.Errorf("%d of %d drafts accepted: nothing was shown", st.AcceptedTokens, st.DraftTokens)
 				}
 			})
+		}
+	}
+}
+
+// answerAs wants the answers to the speculative requests, alone and among each other.
+func answerAs(t *testing.T, e *Engine, want []string) {
+	t.Helper()
+	for i, r := range speculative() { // alone: no other sequence makes draft tokens expensive
+		if got := story(ask(t, e, r())); got != want[i] {
+			t.Errorf("request %d alone:\n%s\nwant\n%s", i, got, want[i])
+		}
+	}
+	var wg sync.WaitGroup
+	got := make([]string, len(want))
+	for i, r := range speculative() {
+		wg.Go(func() { got[i] = story(ask(t, e, r())) })
+	}
+	wg.Wait()
+	for i := range got {
+		if got[i] != want[i] {
+			t.Errorf("request %d among others:\n%s\nwant\n%s", i, got[i], want[i])
 		}
 	}
 }
