@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"weir/engine/gguf"
+	"weir/internal/inference"
 	"weir/internal/reference"
 	"weir/scheduler"
 )
@@ -102,5 +104,32 @@ func TestUnfitDraftModelsAreRefused(t *testing.T) {
 		if !errors.Is(err, ErrModel) || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v, want %q", name, err, c.says)
 		}
+	}
+}
+
+// A draft model knows no adapters: what it proposes to requests with one changes none of their answers, also while others have another.
+func TestDraftModelsChangeNoAnswerOfAdapters(t *testing.T) {
+	f := tiny{arch: "qwen3", typ: gguf.TypeF32, seed: 4, norms: true}
+	plain, _, _ := withAdapters(t, f, Options{}, 2)
+	drafted, _, _ := withAdapters(t, f, Options{
+		Speculate: true, Draft: f.file(t), Scheduler: scheduler.Config{MaxDrafts: 4, EveryDraft: true, LookupMin: 20, LookupMax: 20},
+	}, 2)
+	var wg sync.WaitGroup
+	for i, adapter := range []string{"", "a0", "a1", "a0"} {
+		r := func() *inference.Request {
+			r := greedy(prompt(uint64(i/3), 40), 40)
+			r.Adapter = adapter
+			return r
+		}
+		want := story(ask(t, plain, r()))
+		wg.Go(func() {
+			if got := story(ask(t, drafted, r())); got != want {
+				t.Errorf("adapter %q:\n%s\nwant\n%s", adapter, got, want)
+			}
+		})
+	}
+	wg.Wait()
+	if st := drafted.Stats().Scheduler; st.DraftTokens == 0 {
+		t.Error("nothing was drafted")
 	}
 }
