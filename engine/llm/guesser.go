@@ -378,12 +378,18 @@ func (g *guesser) next(texts []scheduler.GuessText) {
 	}
 }
 
-// add appends rows of a text to the batch.
+// add appends rows of a text to the batch. The draft model's vocabulary may be the shorter one: it reads tokens beyond as its first one.
 func (g *guesser) add(t *guessedText, ids []inference.TokenID, at int) (row int) {
 	for k := range g.tables {
 		g.tables[k] = t.table.Blocks(k)
 	}
-	return g.batch.add(ids, at, g.cache.BlockTokens, g.tables...)
+	row = g.batch.add(ids, at, g.cache.BlockTokens, g.tables...)
+	for i, id := range g.batch.tokens[row:] {
+		if int(id) >= g.model.vocab {
+			g.batch.tokens[row+i] = 0
+		}
+	}
+	return row
 }
 
 // compute runs the batch and finds the likeliest token of each row of its output.

@@ -79,6 +79,29 @@ func TestDraftModelsKeepTheirCache(t *testing.T) {
 	}
 }
 
+// Files of one family pad their vocabulary differently: a request may name tokens that the draft model has no row for, and the draft model may
+// guess tokens that the model does not have.
+func TestDraftModelsOfOtherVocabularySizes(t *testing.T) {
+	f := families[0]
+	var want []string
+	plain := start(t, f, Options{EndTokens: []int32{9}})
+	for _, r := range speculative() {
+		want = append(want, story(ask(t, plain, r())))
+	}
+	for _, vocab := range []int{tinyVocab - 60, tinyVocab + 60} {
+		draft := f
+		draft.vocab = vocab
+		e := start(t, f, Options{
+			EndTokens: []int32{9}, Speculate: true, Draft: draft.file(t),
+			Scheduler: scheduler.Config{MaxDrafts: 4, EveryDraft: true, LookupMin: 20, LookupMax: 20},
+		})
+		answerAs(t, e, want)
+		if s := e.Stats(); s.Panics != 0 || s.Scheduler.DraftTokens == 0 {
+			t.Errorf("a draft model of %d tokens: %d panics, %d drafts", vocab, s.Panics, s.Scheduler.DraftTokens)
+		}
+	}
+}
+
 func TestUnfitDraftModelsAreRefused(t *testing.T) {
 	words := func(list ...string) func(b *gguf.Builder) {
 		for len(list) < tinyVocab {

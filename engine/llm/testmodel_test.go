@@ -35,6 +35,7 @@ type tiny struct {
 	context int // 0 is tinyContext
 	layers  int // 0 is tinyLayers
 	headDim int // 0 is tinyHeadDim
+	vocab   int // 0 is tinyVocab
 
 	experts  int  // networks are mixtures of so many, two for each row; 0: they are not
 	together bool // gates and ups of experts lie in one tensor
@@ -101,14 +102,15 @@ func (m tiny) make(t testing.TB) []byte {
 		}
 		b.TensorF32(name, []uint64{uint64(n)}, v)
 	}
-	matrix("token_embd.weight", tinyVocab, tinyWidth)
+	vocab := cmp.Or(m.vocab, tinyVocab)
+	matrix("token_embd.weight", vocab, tinyWidth)
 	if m.hybrid == recurrence.Convolution {
 		vector("token_embd_norm.weight", tinyWidth, 1, 0.2)
 	} else {
 		vector("output_norm.weight", tinyWidth, 1, 0.2)
 	}
 	if !m.tied {
-		matrix("output.weight", tinyVocab, tinyWidth)
+		matrix("output.weight", vocab, tinyWidth)
 	}
 	q, kv := tinyHeads*headDim, tinyKVHeads*headDim
 	if m.hybrid != recurrence.None {
