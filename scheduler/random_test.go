@@ -163,7 +163,12 @@ func (w *world) unpin() {
 
 func (w *world) submitRandom(src *source) {
 	w.t.Helper()
-	_, err := w.submit("r"+strconv.Itoa(len(w.order)), randomRequest(w, src))
+	r := randomRequest(w, src)
+	adapter := w.adapters.choose(w, src, &r)
+	j, err := w.submit("r"+strconv.Itoa(len(w.order)), r)
+	if err == nil {
+		j.adapter = adapter
+	}
 	for _, want := range []error{inference.ErrContextLength, inference.ErrNeverFits, inference.ErrQueueFull} {
 		if errors.Is(err, want) {
 			var limit *inference.LimitError

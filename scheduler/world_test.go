@@ -38,6 +38,8 @@ type world struct {
 	fault      func(j *job) error                      // a chunk's result is an error
 	foresee    func() (n int, rightly bool)            // how many forced tokens a result has; they come true, or the last one does not
 
+	adapters *simulatedAdapters // nil: none
+
 	took  func(p *Plan) int64 // nanoseconds of a step; nil is none
 	lates func() bool         // a result is late
 	waits map[lateChoice]int  // late choices, and how many plans they wait for yet
@@ -58,6 +60,8 @@ type job struct {
 	done     bool
 	started  bool
 	reported int // prompt rows whose logits were asked for
+
+	adapter adapterVersion
 }
 
 // lateChoice are choices that a step could not sample.
@@ -274,7 +278,7 @@ func (w *world) commit() []End {
 		copy(w.arena[c.Dst][:c.Rows], w.arena[c.Src][:c.Rows])
 	}
 	results := make([]Result, len(w.plan.Chunks))
-	for i := range w.plan.Chunks {
+	for _, i := range w.chunkOrder() {
 		results[i] = w.run(&w.plan.Chunks[i])
 	}
 	w.out = false
@@ -331,7 +335,7 @@ func (w *world) run(c *Chunk) Result {
 		w.fatalf("%s/%d: chunk [%d,%d) with %d drafts has tokens %v of %v", j.name, c.Choice, c.Start, c.Start+c.Count, c.Drafts, c.Tokens, ids)
 	}
 	w.runStates(j, c, ids)
-	b, h := w.pool.ShapeOf(j.req.Domain).BlockTokens(), uint64(0)
+	b, h := w.pool.ShapeOf(j.req.Domain).BlockTokens(), uint64(j.adapter)
 	for p, id := range slices.Concat(ids[:c.Start], c.Tokens) {
 		h = prefix(h, id)
 		for g := range w.pool.Groups() {
@@ -368,12 +372,13 @@ func (w *world) runStates(j *job, c *Chunk, ids []inference.TokenID) {
 	if n := len(passes); n == 0 || passes[n-1].Rows != c.Start+c.Count {
 		w.fatalf("%s/%d: a chunk of rows [%d,%d) leaves states %v", j.name, c.Choice, c.Start, c.Start+c.Count, passes)
 	}
-	h := uint64(0)
+	h, before := uint64(j.adapter), uint64(0)
 	for p, id := range slices.Concat(ids[:c.Start], c.Tokens) {
-		if p == c.Start && w.states[from] != h {
+		if p == c.Start && w.states[from] != before {
 			w.fatalf("%s/%d: slot %d does not have the state of its %d rows", j.name, c.Choice, from, p)
 		}
 		h = prefix(h, id)
+		before = h
 		for _, pass := range passes {
 			if pass.Rows == p+1 && p >= c.Start {
 				w.states[pass.To] = h
