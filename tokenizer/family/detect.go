@@ -19,6 +19,12 @@ func newFamily(name string, m *markup, l layout, t *thought) *Family {
 		calls.textMarkers = append(calls.textMarkers, t.mark, t.close)
 	}
 	calls.allMarkers = slices.Concat(calls.textMarkers, calls.sections, calls.openers, calls.lines)
+	calls.lineMarkers = calls.allMarkers
+	if l.showsObjects() {
+		var lines []string
+		calls.fences, lines = unmarkedFences(&calls)
+		calls.lineMarkers = slices.Concat(calls.allMarkers, lines)
+	}
 	if t != nil {
 		calls.thoughtEnds = slices.Concat([]string{t.close}, calls.texts, calls.sections, calls.openers)
 	}

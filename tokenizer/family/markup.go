@@ -41,6 +41,8 @@ type markup struct {
 
 	control                 []string // control tokens that belong to markers and are no marker themselves
 	textMarkers, allMarkers []string // what may end content, without and with calls
+	lineMarkers             []string // allMarkers, and the beginnings of lines that may be calls without markers
+	fences                  []fence  // what such calls may stand in; none: the family's calls are not written without markers
 	thoughtEnds             []string // what may end a thought: its closing marker, the beginnings of text, and of calls
 	trailers                []string // what may follow a tagged value whose end is missing
 	ends                    []string // what may end a broken call

@@ -29,7 +29,7 @@ type Parser struct {
 	skip      int // white space in front of the opener that a head is read from
 	inThought bool
 	after     bool // a thought or a call has just ended: white space is dropped
-	whole     bool // the answer was calls and nothing else, which only its end showed
+	whole     bool // the answer ended with calls without markers, which only its end showed
 
 	args       arguments // of the open call
 	array      bool      // the call is an item of a list of objects
@@ -160,15 +160,6 @@ func (p *Parser) behindCall(rest []byte, final bool) (int, status) {
 	return n, s
 }
 
-// unmarked is the state where text begins, and calls without markers might.
-func (p *Parser) unmarked() func(*Parser, bool) bool {
-	if p.calls != nil && !p.out.said && p.out.calls == 0 && p.family.layout.showsObjects() {
-		p.retry.reset()
-		return (*Parser).wholeAnswer
-	}
-	return (*Parser).content
-}
-
 // content is text after its first byte that is not white space. An opener of a call is left unread for callHead, with the white
 // space before it.
 func (p *Parser) content(final bool) bool {
@@ -176,10 +167,17 @@ func (p *Parser) content(final bool) bool {
 	markers := p.family.calls.textMarkers
 	if p.calls != nil {
 		markers = p.calls.allMarkers
+		if p.out.calls == 0 {
+			markers = p.calls.lineMarkers
+		}
 	}
 	m, blanks := p.scan(Content, markers, false, final)
 	if m < 0 {
 		return false
+	}
+	if p.calls != nil && m >= len(p.calls.allMarkers) {
+		p.unmarkedBehind(markers[m], blanks)
+		return true
 	}
 	if p.markOfThought(blanks) {
 		return true

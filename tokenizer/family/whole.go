@@ -12,9 +12,60 @@ func (l *layout) showsObjects() bool {
 	return l.style == styleJSON && strings.Contains(l.open, `name": "`)
 }
 
-// wholeAnswer holds an answer back while it may still be calls without markers, and nothing else: objects with the name of a tool and arguments
-// that its schema takes, a list of them, or either in a fence. Anything else is text.
-func (p *Parser) wholeAnswer(final bool) bool {
+// fence is what models put around calls when they forget the family's markers.
+type fence struct {
+	open, close string
+	named       bool // a word may follow open: the name of a language
+}
+
+// fences are code blocks, and the tags that llama.cpp takes from models that were taught Hermes's.
+var fences = []fence{
+	{"```", "```", true}, {"<tools>", "</tools>", false}, {"<tool>", "</tool>", false},
+	{"<function_call>", "</function_call>", false}, {"<json>", "</json>", false},
+}
+
+// unmarkedFences are the fences that calls without markers may have, and the beginnings of lines where such calls may stand behind text: none
+// that a marker of the family begins with.
+func unmarkedFences(m *markup) (list []fence, lines []string) {
+	free := func(begin string) bool {
+		return !slices.ContainsFunc(m.allMarkers, func(marker string) bool { return strings.HasPrefix(strings.TrimPrefix(marker, "\n"), begin) })
+	}
+	for _, f := range fences {
+		if free(f.open) {
+			list = append(list, f)
+			lines = append(lines, "\n"+f.open)
+		}
+	}
+	for _, begin := range [...]string{"{", "["} {
+		if free(begin) {
+			lines = append(lines, "\n"+begin)
+		}
+	}
+	return list, lines
+}
+
+// unmarked is the state where text begins, and calls without markers might.
+func (p *Parser) unmarked() func(*Parser, bool) bool {
+	if p.calls == nil || p.out.said || p.out.calls > 0 || len(p.calls.fences) == 0 {
+		return (*Parser).content
+	}
+	p.skip = 0
+	p.retry.reset()
+	return (*Parser).unmarkedCalls
+}
+
+// unmarkedBehind reads the rest of an answer next as calls without markers. The line that may begin them stands unread after blanks
+// bytes of white space.
+func (p *Parser) unmarkedBehind(line string, blanks int) {
+	p.skip = blanks + len(line)
+	p.retry.reset()
+	p.state = (*Parser).unmarkedCalls
+}
+
+// unmarkedCalls holds the rest of an answer back while it may still be calls without markers, and nothing else: objects with the name of
+// a tool and arguments that its schema takes, a list of them, or either in a fence. Anything else is text; p.skip bytes of it are looked
+// at no more.
+func (p *Parser) unmarkedCalls(final bool) bool {
 	rest := p.in.rest()
 	if p.retry.early(len(rest), final) {
 		return false
@@ -29,6 +80,7 @@ func (p *Parser) wholeAnswer(final bool) bool {
 	if s == bad || !w.ended {
 		p.out.begun = p.out.begun || final && s == more && w.named
 		p.state = (*Parser).content
+		p.take(Content, p.skip)
 		return true
 	}
 	if !final {
@@ -79,7 +131,7 @@ func (w *objectCalls) read() status {
 // block reads a fenced block, a list, or an object.
 func (w *objectCalls) block() status {
 	switch w.rest[w.n] {
-	case '`':
+	case '`', '<':
 		return w.fence()
 	case '[':
 		return w.list()
@@ -95,13 +147,28 @@ func (w *objectCalls) block() status {
 	return bad
 }
 
+// fence reads a fence with calls.
 func (w *objectCalls) fence() status {
-	const fence = "```"
-	if s := prefix(w.rest[w.n:], fence, false); s != done {
-		return s
+	at := -1
+	for i, f := range w.request.calls.fences {
+		switch prefix(w.rest[w.n:], f.open, false) {
+		case done:
+			return w.fenced(&w.request.calls.fences[i])
+		case more:
+			at = i
+		default:
+		}
 	}
-	n := w.n + len(fence)
-	for n < len(w.rest) && isWord(w.rest[n]) && n-w.n < maxWord {
+	if at >= 0 {
+		return more
+	}
+	return bad
+}
+
+// fenced reads the calls in a fence, and its end.
+func (w *objectCalls) fenced(f *fence) status {
+	n := w.n + len(f.open)
+	for f.named && n < len(w.rest) && isWord(w.rest[n]) && n-w.n < maxWord {
 		n++
 	}
 	if n < len(w.rest) && !isBlank(w.rest[n]) && w.rest[n] != '{' && w.rest[n] != '[' {
@@ -109,13 +176,17 @@ func (w *objectCalls) fence() status {
 	}
 	for w.n = n; ; {
 		w.n += skipBlank(w.rest[w.n:])
-		switch s := prefix(w.rest[w.n:], fence, false); {
-		case s == more:
+		switch s := prefix(w.rest[w.n:], f.close, false); {
+		case s == more: // an answer may end without the fence's end
+			w.ended = len(w.calls) > 0
 			return more
 		case s == done && len(w.calls) > 0:
-			w.n += len(fence)
+			w.n += len(f.close)
 			return done
 		case s == done:
+			return bad
+		}
+		if w.rest[w.n] == '<' || w.rest[w.n] == '`' {
 			return bad
 		}
 		if s := w.block(); s != done {

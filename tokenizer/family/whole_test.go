@@ -22,19 +22,30 @@ func TestCallsWithoutMarkers(t *testing.T) {
 		"<think>hm</think>\n" + call:          "R(hm)" + weather,
 		`{"name": "noop"}`:                    "C(noop {})",
 		`{"name": "sum", "parameters": "{}"}`: "C(sum {})",
-		`{"type": "function", "function": {"name": "noop", "arguments": {}}}`: `C(noop {})`,
-		`{"name": "get_weather", "arguments": {}}`:                            "", // city is missing
-		`{"name": "get_weather", "arguments": {"city": 5}}`:                   "",
-		`{"name": "get_weather", "description": "Weather."}`:                  "",
-		`{"name": "nope", "arguments": {}}`:                                   "",
-		`{"city": "Ulm"}`:                                                     "",
-		"Sure:\n" + call:                                                      "",
-		call + "\nThis is the call.":                                          "",
-		"```json\n" + call + "\n```\nDone.":                                   "",
-		"[" + call + ", 5]":                                                   "",
-		"```python\nprint(1)\n```":                                            "",
-		"[1, 2]":                                                              "",
-		`{"name": "get_weather", "arguments": {"city": "U`:                    "",
+		`{"type": "function", "function": {"name": "noop", "arguments": {}}}`:              `C(noop {})`,
+		`{"name": "get_weather", "arguments": {}}`:                                         "", // city is missing
+		`{"name": "get_weather", "arguments": {"city": 5}}`:                                "",
+		`{"name": "get_weather", "description": "Weather."}`:                               "",
+		`{"name": "nope", "arguments": {}}`:                                                "",
+		`{"city": "Ulm"}`:                                                                  "",
+		"Sure:\n" + call:                                                                   "T(Sure:)" + weather,
+		"Sure:\n\n```json\n" + call + "\n```":                                              "T(Sure:)" + weather,
+		"Sure:\n```json\n" + call:                                                          "T(Sure:)" + weather, // without the fence's end
+		"Sure.\n<tools>\n" + call + "\n</tools>":                                           "T(Sure.)" + weather,
+		"<function_call>" + call + "</function_call>":                                      weather,
+		"First:\n```sh\nls\n```\nThen:\n" + call:                                           "T(First:\n```sh\nls\n```\nThen:)" + weather,
+		"One:\n```\n" + call + "\n```\n```json\n" + call + "```":                           "T(One:)" + weather + weather,
+		"Sure: " + call:                                                                    "", // within a line
+		"Sure:\n```json\n" + call + "\n```\nIt is warm in Ulm.":                            "", // an example, with more text
+		"Sure:\n" + `{"name": "nope", "arguments": {}}`:                                    "",
+		"Sure:\n```json\n" + `{"name": "get_weather", "arguments": {"city": 5}}` + "\n```": "",
+		"x\n```\n{\n```\n[\n<tools>\n":                                                     "",
+		call + "\nThis is the call.":                                                       "",
+		"```json\n" + call + "\n```\nDone.":                                                "",
+		"[" + call + ", 5]":                                                                "",
+		"```python\nprint(1)\n```":                                                         "",
+		"[1, 2]":                                                                           "",
+		`{"name": "get_weather", "arguments": {"city": "U`:                                 "",
 	} {
 		for _, name := range []string{"generic", "hermes", "mistral", "nemotron"} {
 			f := named(t, name)
@@ -67,12 +78,32 @@ func TestJSONAnswersStayText(t *testing.T) {
 // A stream waits only while the answer may still be a call.
 func TestJSONTextStreamsOnceItIsNoCall(t *testing.T) {
 	for in, held := range map[string]bool{
+		"\n\n```json\n{\"name\": \"sum\"": true, "\n\n```json\n{\"b\"": false,
 		"{\"na": true, `{"name": "noop", "arg`: true, "```js": true, "[": true,
 		`{"city"`: false, `{"name": "nope"`: false, "Hi": false, "[1": false, "```json\n[1": false,
 	} {
 		p := named(t, "hermes").NewParser(auto())
 		if parts := p.Append(nil, []byte(in), false); len(parts) == 0 != held {
 			t.Errorf("%q: held back is %v, want %v", in, len(parts) == 0, held)
+		}
+	}
+}
+
+// Text in front of such a call streams, and what turns out to be none is given whole.
+func TestTextBeforeJSONCallsStreams(t *testing.T) {
+	p := named(t, "hermes").NewParser(auto())
+	text := func(parts []Part) string {
+		var b []byte
+		for _, part := range parts {
+			b = append(b, part.Bytes...)
+		}
+		return string(b)
+	}
+	for _, c := range [][2]string{
+		{"Let us see.\n\n", "Let us see."}, {"```json\n{", ""}, {`"name": "noop"`, ""}, {"}\n```\n", ""}, {"It is done.", "\n\n```json\n{\"name\": \"noop\"}\n```\nIt is done."},
+	} {
+		if got := text(p.Append(nil, []byte(c[0]), false)); got != c[1] {
+			t.Errorf("%q gave %q, want %q", c[0], got, c[1])
 		}
 	}
 }

@@ -10,6 +10,10 @@ def hf_runner():
     def run(*a, **k):
         yield None
     return run
+@pytest.fixture(scope="session")
+def qwen3_lora_files():
+    import hub
+    return hub.adapter("qwen3-lora")
 def pytest_collection_modifyitems(config, items):
     keep, drop = [], []
     for it in items:

@@ -40,3 +40,22 @@ def tokenizer(name):
 def vocab(name):
     import gguf
     return len(gguf.GGUFReader(file_of(name)).fields["tokenizer.ggml.tokens"].data)
+
+@functools.cache
+def adapter(repo):
+    """A file with an adapter of rank 4 on the queries of every layer, for the model that the repository's name begins with: a stand-in for weights that are not here."""
+    import gguf, numpy as np, tempfile
+    model = gguf.GGUFReader(file_of(repo))
+    field = lambda k: model.fields[k].contents()
+    arch = field("general.architecture")
+    path = os.path.join(tempfile.mkdtemp(), os.path.basename(repo) + ".gguf")
+    w = gguf.GGUFWriter(path, arch)
+    w.add_type("adapter"); w.add_string("adapter.type", "lora"); w.add_float32("adapter.lora.alpha", 4.0)
+    r = np.random.default_rng(1)
+    shapes = {t.name: t.shape for t in model.tensors}
+    for i in range(field(arch + ".block_count")):
+        n_in, n_out = (int(n) for n in shapes[f"blk.{i}.attn_q.weight"])
+        w.add_tensor(f"blk.{i}.attn_q.weight.lora_a", r.normal(0, 0.02, (4, n_in)).astype(np.float32))
+        w.add_tensor(f"blk.{i}.attn_q.weight.lora_b", r.normal(0, 0.02, (n_out, 4)).astype(np.float32))
+    w.write_header_to_file(); w.write_kv_data_to_file(); w.write_tensors_to_file(); w.close()
+    return path

@@ -76,7 +76,8 @@ def fill(m):
     if n == "vllm.platforms":
         m.current_platform = MagicMock(); m.current_platform.is_rocm.return_value = False
     if n == "vllm.transformers_utils.repo_utils":
-        m.hf_api = lambda: types.SimpleNamespace(snapshot_download=lambda repo_id, **k: "/nowhere/" + repo_id)
+        import hub
+        m.hf_api = lambda: types.SimpleNamespace(snapshot_download=lambda repo_id, **k: hub.adapter(repo_id))
     if n == "vllm.utils.network_utils":
         def get_open_port():
             import socket

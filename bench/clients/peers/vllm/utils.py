@@ -8,8 +8,8 @@ def _mark(*a, **k):
     return lambda f: f
 multi_gpu_only = requires_fp8 = large_gpu_mark = _mark
 WEIR = os.environ["WEIR"]
-ONE = {"--max-model-len", "--max-num-seqs", "--max-num-batched-tokens", "--tool-call-parser", "--port", "--host", "--api-key", "--chat-template"}
-SKIP = {"--dtype", "--max-lora-rank", "--max-cpu-loras", "--gpu-memory-utilization", "--runner", "--lora-modules", "--structured-outputs-config", "--seed", "--reasoning-parser",
+ONE = {"--max-model-len", "--max-num-seqs", "--max-num-batched-tokens", "--tool-call-parser", "--port", "--host", "--api-key", "--chat-template", "--lora-modules", "--max-lora-rank"}
+SKIP = {"--dtype", "--max-cpu-loras", "--gpu-memory-utilization", "--runner", "--structured-outputs-config", "--seed", "--reasoning-parser",
         "--max-logprobs", "--root-path", "--middleware", "--shutdown-timeout", "--reasoning-config", "--pooler-config", "--convert", "--otlp-traces-endpoint", "--show-hidden-metrics-for-version",
         "--tokenizer-mode", "--attention-backend", "--hf-overrides", "--trust-remote-code-x", "--load-format", "--api-server-count", "--tensor-parallel-size", "--speculative-config", "--ssl-keyfile", "--task", "--override-pooler-config"}
 class RemoteOpenAIServer:
@@ -47,7 +47,7 @@ class RemoteOpenAIServer:
         if env.get("VLLM_API_KEY"): out += ["--api-key", env["VLLM_API_KEY"]]
         out += ["--port", str(self.port)] + os.environ.get("WEIR_EXTRA", "").split()
         if not any(x in out for x in ("--max-model-len",)) and "minilm" not in out[2]: out += ["--max-model-len", "4096"]
-        print("Launching", " ".join(out), "left out:", left)
+        print("Launching", " ".join(map(str, out)), "left out:", left)
         self.log = tempfile.NamedTemporaryFile("w", suffix=".log", delete=False)
         self.proc = subprocess.Popen(out, env=env, stdout=self.log, stderr=self.log, start_new_session=True)
         RemoteOpenAIServer.last = self
