@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"net/http"
 )
 
@@ -57,28 +56,9 @@ func ReadDecisions(r io.Reader) ([]LabelledDecision, error) {
 	return list, nil
 }
 
-// Calibration is how good decisions are, and how far their probabilities can be believed.
-type Calibration struct {
-	Questions int
-	Accuracy  Estimate // share whose most probable option is the right one
-	Brier     Estimate // mean over questions of the sum over options of (probability − 1 or 0)²; 0 is best, 2 worst
-	LogLoss   Estimate // mean of −ln of the right option's probability
-	ECE       float64  // expected calibration error: mean distance of confidence and accuracy, over ten bins of the highest probability
-	Bins      []CalibrationBin
-}
-
-// CalibrationBin has the questions whose highest probability is above From and at most To.
-type CalibrationBin struct {
-	From, To             float64
-	Questions            int
-	Confidence, Accuracy float64 // means
-}
-
-const calibrationBins = 10
-
 // MeasureDecisions asks a server's /v1/decisions all questions of a file. A target without a model gets the first one that the server lists.
-// progress may be nil.
-func MeasureDecisions(ctx context.Context, t *Target, list []LabelledDecision, progress func(done, total int)) (*Calibration, error) {
+// Raw asks for probabilities that the server has not calibrated, which weir does. progress may be nil.
+func MeasureDecisions(ctx context.Context, t *Target, list []LabelledDecision, raw bool, progress func(done, total int)) (*Decisions, error) {
 	t.Endpoint = EndpointChat // Check wants one that generates
 	if err := t.Check(); err != nil {
 		return nil, err
@@ -91,16 +71,16 @@ func MeasureDecisions(ctx context.Context, t *Target, list []LabelledDecision, p
 		}
 		t.Model = models[0].ID
 	}
-	var m calibrating
+	m := &Decisions{}
 	for i := range list {
-		if err := m.ask(ctx, t, &list[i]); err != nil {
+		if err := m.ask(ctx, t, i, &list[i], raw); err != nil {
 			return nil, fmt.Errorf("line %d: %w", i+1, err)
 		}
 		if progress != nil {
 			progress(i+1, len(list))
 		}
 	}
-	return m.result(), nil
+	return m, nil
 }
 
 // decisionAnswer is an answer of /v1/decisions as far as it is measured.
@@ -114,12 +94,18 @@ type decisionAnswer struct {
 	}
 }
 
-// calibrating collects one number of each kind per question.
-type calibrating struct {
-	right, brier, loss, top []float64
+// Decisions are a server's answers to labelled questions.
+type Decisions struct{ answers []decided }
+
+// decided is one answer.
+type decided struct {
+	line          int // of the file
+	kind          string
+	probabilities []float64
+	right         int // the option that is
 }
 
-func (m *calibrating) ask(ctx context.Context, t *Target, d *LabelledDecision) error {
+func (m *Decisions) ask(ctx context.Context, t *Target, line int, d *LabelledDecision, raw bool) error {
 	questions, expected := make([]map[string]any, len(d.Questions)), make([]any, len(d.Questions))
 	for i, q := range d.Questions {
 		questions[i] = map[string]any{}
@@ -131,7 +117,11 @@ func (m *calibrating) ask(ctx context.Context, t *Target, d *LabelledDecision) e
 			}
 		}
 	}
-	body, err := json.Marshal(map[string]any{"model": t.Model, "input": d.Input, "questions": questions})
+	request := map[string]any{"model": t.Model, "input": d.Input, "questions": questions}
+	if raw {
+		request["calibrate"] = false
+	}
+	body, err := json.Marshal(request)
 	if err != nil {
 		return err
 	}
@@ -143,100 +133,37 @@ func (m *calibrating) ask(ctx context.Context, t *Target, d *LabelledDecision) e
 		return fmt.Errorf("%d answers to %d questions", len(answer.Answers), len(expected))
 	}
 	for i := range expected {
-		if err := m.add(&answer.Answers[i], expected[i]); err != nil {
+		a, err := newDecided(line, &answer.Answers[i], expected[i])
+		if err != nil {
 			return fmt.Errorf("question %d: %w", i, err)
 		}
+		m.answers = append(m.answers, a)
 	}
 	return nil
 }
 
-// add takes in one answer.
-func (m *calibrating) add(a *decisionAnswer, expected any) error {
-	probabilities, right := []float64{a.Probability, 1 - a.Probability}, -1
+// newDecided takes in one answer.
+func newDecided(line int, a *decisionAnswer, expected any) (decided, error) {
+	d := decided{line: line, kind: a.Type, probabilities: []float64{a.Probability, 1 - a.Probability}, right: -1}
 	if a.Type == "predicate" {
 		switch expected {
 		case true:
-			right = 0
+			d.right = 0
 		case false:
-			right = 1
+			d.right = 1
 		}
 	} else {
-		probabilities = probabilities[:0]
+		d.probabilities = nil
 		for i, p := range a.Probabilities {
-			probabilities = append(probabilities, p.Probability)
+			d.probabilities = append(d.probabilities, p.Probability)
 			number, isNumber := p.Value.(float64)
 			if a.Type == "choice" && p.Value == expected || a.Type == "score" && (p.Label == expected || isNumber && number == expected) {
-				right = i
+				d.right = i
 			}
 		}
 	}
-	if right < 0 {
-		return fmt.Errorf("a %s answer has no option %v, which is expected", a.Type, expected)
+	if d.right < 0 {
+		return d, fmt.Errorf("a %s answer has no option %v, which is expected", a.Type, expected)
 	}
-	brier, best := 0.0, 0
-	for i, p := range probabilities {
-		y := 0.0
-		if i == right {
-			y = 1
-		}
-		if brier += (p - y) * (p - y); p > probabilities[best] {
-			best = i
-		}
-	}
-	hit := 0.0
-	if best == right {
-		hit = 1
-	}
-	m.right, m.brier, m.top = append(m.right, hit), append(m.brier, brier), append(m.top, probabilities[best])
-	m.loss = append(m.loss, -math.Log(max(probabilities[right], 1e-12)))
-	return nil
-}
-
-func (m *calibrating) result() *Calibration {
-	c := &Calibration{Questions: len(m.top), Accuracy: estimate(m.right), Brier: estimate(m.brier), LogLoss: estimate(m.loss)}
-	bins := make([]CalibrationBin, calibrationBins)
-	for i, p := range m.top {
-		b := &bins[min(max(int(math.Ceil(p*calibrationBins))-1, 0), calibrationBins-1)]
-		b.Questions++
-		b.Confidence += p
-		b.Accuracy += m.right[i]
-	}
-	for i := range bins {
-		b := &bins[i]
-		b.From, b.To = float64(i)/calibrationBins, float64(i+1)/calibrationBins
-		if b.Questions == 0 {
-			continue
-		}
-		n := float64(b.Questions)
-		b.Confidence, b.Accuracy = b.Confidence/n, b.Accuracy/n
-		c.ECE += math.Abs(b.Confidence-b.Accuracy) * n / float64(c.Questions)
-		c.Bins = append(c.Bins, *b)
-	}
-	return c
-}
-
-// WriteCalibrationMarkdown writes the figures, and the bins as a table.
-func WriteCalibrationMarkdown(w io.Writer, c *Calibration) error {
-	_, err := fmt.Fprintf(w, "%d questions: accuracy %.3f ± %.3f, Brier score %.3f ± %.3f, log loss %.3f ± %.3f, ECE %.3f\n\n"+
-		"| highest probability | questions | its mean | accuracy |\n|---|---|---|---|\n",
-		c.Questions, c.Accuracy.Value, c.Accuracy.Error, c.Brier.Value, c.Brier.Error, c.LogLoss.Value, c.LogLoss.Error, c.ECE)
-	for _, b := range c.Bins {
-		if err == nil {
-			_, err = fmt.Fprintf(w, "| %.1f to %.1f | %d | %.3f | %.3f |\n", b.From, b.To, b.Questions, b.Confidence, b.Accuracy)
-		}
-	}
-	return err
-}
-
-// AddTo adds the figures to a result.
-func (c *Calibration) AddTo(r *Result) {
-	for _, f := range []struct {
-		name, unit string
-		value      float64
-	}{
-		{"decision_questions", "questions", float64(c.Questions)}, {"decision_accuracy", "", c.Accuracy.Value}, {"decision_brier", "", c.Brier.Value},
-		{"decision_log_loss", "nats", c.LogLoss.Value}, {"decision_ece", "", c.ECE},
-	} {
-		r.AddValue(f.name, f.unit, f.value)
-	}
+	return d, nil
 }

@@ -52,10 +52,11 @@ func TestCalibrationOfDecisions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := MeasureDecisions(context.Background(), &Target{BaseURL: server.URL, Model: "m", APIKey: "k"}, list, nil)
+	m, err := MeasureDecisions(context.Background(), &Target{BaseURL: server.URL, Model: "m", APIKey: "k"}, list, false, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
+	c := m.Calibration()
 	brier := (0.02 + 1.28 + 0.18 + 0.72) / 4
 	ece := (0.1 + 0.8 + 0.3 + 0.6) / 4
 	if c.Questions != 4 || c.Accuracy.Value != 0.5 || math.Abs(c.Brier.Value-brier) > 1e-9 || math.Abs(c.ECE-ece) > 1e-9 || len(c.Bins) != 4 {
@@ -66,7 +67,7 @@ func TestCalibrationOfDecisions(t *testing.T) {
 		t.Errorf("%v: %s", err, page.String())
 	}
 	list[0].Questions[2]["expected"] = "c"
-	if _, err := MeasureDecisions(context.Background(), &Target{BaseURL: server.URL, Model: "m", APIKey: "k"}, list, nil); err == nil {
+	if _, err := MeasureDecisions(context.Background(), &Target{BaseURL: server.URL, Model: "m", APIKey: "k"}, list, false, nil); err == nil {
 		t.Error("an answer that no option is was measured")
 	}
 }

@@ -24,6 +24,7 @@ import (
 	"weir/api/moderation"
 	"weir/api/openai"
 	"weir/api/openai/generation"
+	"weir/api/openai/models"
 	"weir/api/openai/params"
 	"weir/api/replay"
 	"weir/api/tenant"
@@ -110,6 +111,8 @@ type Model struct {
 	EnableLora  bool     // callers with the scope admin may load and unload adapters
 	MaxLoras    int      // adapters of a model that are loaded at once
 	MaxLoraRank int      // of an adapter
+
+	Calibration []string // of decisions, see models.ReadCalibration
 
 	Defaults []ModelSetting // as ServedModel's
 }
@@ -397,6 +400,10 @@ func modelSettings(m *Model) []Setting {
 			Usage:   "NAME=TEXT: what a text encoder reads before texts of requests with prompt_name NAME, or to the alias NAME; repeat for several",
 			binding: bindNames(&m.Prompts, "a name, = and a text", isPrompt)},
 
+		{Key: CalibrationKey, Flag: "decision-calibration",
+			Usage:   "TYPE=TEMPERATURE: how decisions are calibrated, of the type predicate, choice or score, and predicate.bias=BIAS; repeat for several; weir bench quality --fit prints them",
+			binding: bindNames(&m.Calibration, "predicate, choice or score, = and a temperature, or predicate.bias= and a bias", isCalibration)},
+
 		{Key: LoraModulesKey, Flag: "lora-modules",
 			Usage:   `NAME=FILE: a LoRA adapter in GGUF that requests get by NAME or MODEL:NAME, or {"name": …, "path": …, "scale": …}; repeat for several`,
 			binding: bindNames(&m.Adapters, "a name, = and a GGUF file, or a JSON object", isLoraModule)},
@@ -466,6 +473,11 @@ func engineSettings(e *Engine) []Setting {
 func isJSONObject(s string) bool {
 	var o map[string]json.RawMessage
 	return s == "" || json.Unmarshal([]byte(s), &o) == nil && o != nil
+}
+
+func isCalibration(s string) bool {
+	_, err := models.ReadCalibration([]string{s})
+	return err == nil
 }
 
 func anyText(string) bool { return true }

@@ -236,6 +236,7 @@ func TestEverySettingReachesTheTree(t *testing.T) {
 		"model.embedding_prompts":            "query=search_query: ",
 		"model.default_chat_template_kwargs": `{"enable_thinking": false}`,
 		"model.lora_modules":                 "sql=sql.gguf",
+		"model.decision_calibration":         "predicate=2.5",
 	}
 	s := New()
 	for i := range s.table {

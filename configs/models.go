@@ -77,12 +77,13 @@ const (
 	ThoughtsKey     = "model.reasoning_parser"
 	ModelEngineKey  = "model.engine"
 	LoraModulesKey  = "model.lora_modules"
+	CalibrationKey  = "model.decision_calibration"
 )
 
 // modelKeys are the settings that a record may have for itself, under the last part of
 // their keys.
 var modelKeys = []string{
-	ModelEngineKey, ChatTemplateKey, TemplateArgsKey, CallsKey, ThoughtsKey, "model.embedding_prompts", LoraModulesKey,
+	ModelEngineKey, ChatTemplateKey, TemplateArgsKey, CallsKey, ThoughtsKey, "model.embedding_prompts", LoraModulesKey, CalibrationKey,
 	"engine.fine_activations", "engine.encoder_dtype", "engine.kv_cache_memory_bytes", "engine.kv_cache_dtype", "engine.block_size", "engine.check_tensors", "engine.speculative_ngram", "engine.speculative_model",
 	"scheduler.max_model_len", "scheduler.max_num_seqs", "scheduler.max_num_batched_tokens", "scheduler.itl_target_ms",
 	"scheduler.long_prefill_token_threshold", "scheduler.max_num_queued_reqs", "scheduler.max_num_queued_tokens",
@@ -154,6 +155,9 @@ func (c Config) ServedModels() []ServedModel {
 		}
 		for _, a := range c.Model.Adapters {
 			m.Settings = append(m.Settings, ModelSetting{LoraModulesKey, a})
+		}
+		for _, item := range c.Model.Calibration {
+			m.Settings = append(m.Settings, ModelSetting{CalibrationKey, item})
 		}
 		list = append(list, m)
 	}
@@ -352,6 +356,7 @@ const modelsSample = `
 #     reasoning_parser: none # default: as the template shows
 #     embedding_prompts: ["query=search_query: "]
 #     lora_modules: ["sql=/models/sql.gguf"] # LoRA adapters, asked as sql or chat:sql
+#     decision_calibration: [predicate=2.3, predicate.bias=-0.7, choice=1.4] # as weir bench quality --fit prints it
 #     max_model_len: 8192
 #     max_num_seqs: 32
 #     max_num_batched_tokens: 512

@@ -33,11 +33,13 @@ var (
 			open(""), list("", Schema{}))))
 )
 
+var calibrate = may("calibrate", flag("Whether probabilities are corrected as the server's --decision-calibration says; true where it is not given"))
+
 var decisionOperations = map[string]Operation{
 	"POST /v1/decisions": {Group: groupOpenAI, Summary: "How probable the options of questions about an input are", Answer: decisionAnswer(decisionAnswers),
 		Body: object("", may("model", text("")), need("input", either("", text(""), list("", named("Item")))), need("questions", list("Up to 400", decisionQuestion)),
-			may("prompt_cache_key", text("Changes no answer")), may("prompt_cache_options", open("Changes no answer")), may("safety_identifier", text("")))},
+			may("prompt_cache_key", text("Changes no answer")), may("prompt_cache_options", open("Changes no answer")), may("safety_identifier", text("")), calibrate)},
 	"POST /v1/systemone": {Group: groupOpenAI, Summary: "The same in System One's form", Answer: decisionAnswer(open("By the question's name")),
 		Body: object("", may("model", text("")), need("state", either("", text(""), open(""), list("", Schema{}))), need("questions", Schema{
-			"type": "object", "description": "By name, up to 400", "additionalProperties": noulQuestion}))},
+			"type": "object", "description": "By name, up to 400", "additionalProperties": noulQuestion}), calibrate)},
 }

@@ -14,12 +14,14 @@ import (
 // calibrationFlags are those of weir bench quality that measure a server's decisions.
 type calibrationFlags struct {
 	file   string
+	fit    bool
 	target bench.Target
 }
 
 func (q *calibrationFlags) add(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&q.file, "decisions", "", "file of questions with their right answers, a request a line, or builtin: weir's own")
+	f.BoolVar(&q.fit, "fit", false, "with --decisions: fit a calibration, and print it as a setting of weir serve")
 	f.StringVar(&q.target.BaseURL, "base-url", "http://127.0.0.1:8000", "server whose decisions are measured")
 	f.StringVar(&q.target.Model, "decider", "", "its model; empty takes the first that it lists")
 	keyFlag(f, &q.target.APIKey, "api-key", "WEIR_API_KEY", "key to send to it")
@@ -45,16 +47,25 @@ func (q *calibrationFlags) measure(cmd *cobra.Command, output string) error {
 	}
 	shown := console.NewSteps(cmd.ErrOrStderr())
 	defer shown.End()
-	got, err := bench.MeasureDecisions(cmd.Context(), &q.target, list, func(done, total int) { shown.Update("decisions", done, total) })
+	got, err := bench.MeasureDecisions(cmd.Context(), &q.target, list, q.fit, func(done, total int) { shown.Update("decisions", done, total) })
 	if err != nil {
 		return err
 	}
 	shown.End()
 	result := newResult(cmd, "quality")
 	result.Model = bench.ModelRef{Name: q.target.Model}
-	got.AddTo(result)
+	write := got.Calibration().AddTo
+	page := func(w io.Writer) error { return bench.WriteCalibrationMarkdown(w, got.Calibration()) }
+	if q.fit {
+		fit, err := got.Fit()
+		if err != nil {
+			return err
+		}
+		write, page = fit.AddTo, fit.WriteMarkdown
+	}
 	if output == "json" {
+		write(result)
 		return result.Write(cmd.OutOrStdout())
 	}
-	return bench.WriteCalibrationMarkdown(cmd.OutOrStdout(), got)
+	return page(cmd.OutOrStdout())
 }

@@ -44,7 +44,9 @@ func newBenchQuality() *cobra.Command {
 			"with such a file instead, without the reference's weights. llama-perplexity writes and reads\n" +
 			"the same files.\n\n" +
 			"--decisions asks a running server questions whose answers are known instead, and tells how often\n" +
-			"decisions are right and whether their probabilities can be believed (Brier score, ECE).",
+			"decisions are right and whether their probabilities can be believed (Brier score, ECE). With --fit\n" +
+			"it also fits temperatures, and a bias of predicates, tells how good they are on questions that the\n" +
+			"fit has not seen, and prints them as settings of weir serve.",
 		Example: "  weir bench quality model.gguf\n" +
 			"  weir bench quality model.gguf --kv-cache-dtype q8_0 --text article.txt --windows 4 --plot kl.svg\n" +
 			"  weir bench quality model-Q4_K_M.gguf --against model-F16.gguf -o json > now.json\n" +
@@ -76,6 +78,9 @@ func newBenchQuality() *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if !slices.Contains([]string{"md", "json"}, q.output) {
 			return &console.UsageError{Err: fmt.Errorf("--output %q: it takes md or json", q.output), Hint: ""}
+		}
+		if q.decisions.fit && q.decisions.file == "" {
+			return &console.UsageError{Err: errors.New("--fit is of --decisions FILE, which has questions with their right answers"), Hint: ""}
 		}
 		if q.decisions.file != "" {
 			return q.decisions.measure(cmd, q.output)

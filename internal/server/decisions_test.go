@@ -3,6 +3,7 @@ package server_test
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"net/http"
 	"reflect"
 	"strings"
@@ -97,5 +98,57 @@ func TestDecisionsTakeEveryWay(t *testing.T) {
 	}
 	if err := json.Unmarshal([]byte(text), &u); err != nil || u.Total.Requests != 3 || u.Total.Prompt != total || u.Total.Output != 0 {
 		t.Errorf("%v: counted %s, want 3 requests of %d tokens", err, text, total)
+	}
+}
+
+// TestDecisionsAreCalibrated: the setting corrects the probabilities by Platt's formula, of a record of its own as well, and a request may ask for
+// those of the model.
+func TestDecisionsAreCalibrated(t *testing.T) {
+	settings := []string{"predicate=2.5", "predicate.bias=-0.75", "choice=4"}
+	s := servertest.Start(t, func(c *configs.Config) {
+		c.Model.Calibration = settings
+		m := configs.NewServedModel("own", configs.BuiltinPath)
+		m.Settings = []configs.ModelSetting{{Key: configs.CalibrationKey, Value: "predicate=0.5"}}
+		c.Model.Path, c.Models = configs.BuiltinPath, []configs.ServedModel{m}
+	})
+	ask := func(model, more string) (yes float64, choices []float64) {
+		t.Helper()
+		status, _, text := s.As("", http.MethodPost, s.API+"/v1/decisions", fmt.Sprintf(`{"model":%q,%s%s}`, model, more, asked))
+		var a struct {
+			Answers []struct {
+				Probability   float64
+				Probabilities []struct{ Probability float64 }
+			}
+		}
+		if err := json.Unmarshal([]byte(text), &a); err != nil || status != http.StatusOK {
+			t.Fatalf("%d %v %s", status, err, text)
+		}
+		for _, p := range a.Answers[1].Probabilities {
+			choices = append(choices, p.Probability)
+		}
+		return a.Answers[0].Probability, choices
+	}
+	raw, choices := ask(configs.EmbeddedName, `"calibrate":false,`)
+	odds := math.Log(raw / (1 - raw))
+	for i, tc := range []struct {
+		model string
+		want  float64
+	}{{configs.EmbeddedName, 1 / (1 + math.Exp(-(odds/2.5 - 0.75)))}, {"own", 1 / (1 + math.Exp(-odds/0.5))}} {
+		got, list := ask(tc.model, "")
+		if math.Abs(got-tc.want) > 1e-9 {
+			t.Errorf("%s: %v, want %v", tc.model, got, tc.want)
+		}
+		if i > 0 {
+			continue
+		}
+		sum := 0.0
+		for _, p := range choices {
+			sum += math.Pow(p, 1./4)
+		}
+		for k, p := range choices {
+			if want := math.Pow(p, 1./4) / sum; math.Abs(list[k]-want) > 1e-9 {
+				t.Errorf("choice %d: %v, want %v", k, list[k], want)
+			}
+		}
 	}
 }

@@ -2,9 +2,11 @@ package decision
 
 import (
 	"math"
+	"slices"
 	"strconv"
 
 	"weir/api"
+	"weir/api/openai/models"
 )
 
 // Usage is what a call used.
@@ -25,27 +27,36 @@ type answer struct {
 	best          int       // the first of the most probable ones
 }
 
-// newAnswer takes the log-probabilities of a question's options; false where none of them has any probability.
-func newAnswer(logs []float64) (*answer, bool) {
-	a := &answer{probabilities: make([]float64, len(logs))}
+// newAnswer takes the log-probabilities of a question's options, and how they are calibrated; false where none of them has any probability.
+func newAnswer(logs []float64, by models.Scaling) (*answer, bool) {
+	top, sum := slices.Max(logs), 0.0
+	if math.IsInf(top, 0) || math.IsNaN(top) {
+		return nil, false
+	}
+	for _, l := range logs {
+		sum += math.Exp(l - top)
+	}
+	a := &answer{mass: min(1, math.Exp(top)*sum)}
+	a.share(by.Apply(logs))
+	return a, true
+}
+
+// share makes probabilities of logarithms, of which one is finite at least.
+func (a *answer) share(logs []float64) {
+	a.probabilities = make([]float64, len(logs))
 	for i, l := range logs {
 		if l > logs[a.best] {
 			a.best = i
 		}
 	}
-	top, sum := logs[a.best], 0.0
-	if math.IsInf(top, 0) || math.IsNaN(top) {
-		return nil, false
-	}
+	sum := 0.0
 	for i, l := range logs {
-		a.probabilities[i] = math.Exp(l - top)
+		a.probabilities[i] = math.Exp(l - logs[a.best])
 		sum += a.probabilities[i]
 	}
 	for i := range a.probabilities {
 		a.probabilities[i] /= sum
 	}
-	a.mass = min(1, math.Exp(top)*sum)
-	return a, true
 }
 
 // choiceConfidence is how far the best option is above an even guess, from 0 to 1: TypeSafe's formula.
@@ -75,12 +86,20 @@ func (a *answer) expected() float64 {
 	return sum
 }
 
+// scaling is how the model's answers to a question are calibrated.
+func (p *Request) scaling(q *question) models.Scaling {
+	if p.raw {
+		return models.Scaling{}
+	}
+	return [...]models.Scaling{predicate: p.Model.Calibration.Predicate, choice: p.Model.Calibration.Choice, score: p.Model.Calibration.Score}[q.kind]
+}
+
 // AppendAnswer writes the answer. logs[i][k] is the log-probability of option k of question i.
 func (p *Request) AppendAnswer(dst []byte, logs [][]float64, u Usage) ([]byte, *api.Error) {
 	dst = p.form.begin(dst, p)
 	for i := range p.questions {
 		q := &p.questions[i]
-		a, ok := newAnswer(logs[i])
+		a, ok := newAnswer(logs[i], p.scaling(q))
 		if !ok {
 			return nil, api.Refuse("internal_error", "the model gives no option of "+q.path+" any probability")
 		}

@@ -366,3 +366,45 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+// TestCalibrationCorrectsAnswers: a model's calibration makes other probabilities of the same logarithms, but no other label mass; and a request
+// may ask for what the model says.
+func TestCalibrationCorrectsAnswers(t *testing.T) {
+	for _, tc := range []struct {
+		read   reader
+		body   string
+		noul   float64
+		choice []float64
+	}{
+		{decision.ReadSystemOne, `{"state":"x","questions":{"p":{"type":"noul"},"c":{"type":"choice","criteria":{"a":null,"b":null}}}}`, 1 / (1 + math.Exp(-math.Log(3)/2+1)), []float64{1. / 3, 2. / 3}},
+		{decision.ReadSystemOne, `{"calibrate":false,"state":"x","questions":{"p":{"type":"noul"},"c":{"type":"choice","criteria":{"a":null,"b":null}}}}`, 0.75, []float64{0.2, 0.8}},
+	} {
+		p := mustRead(t, tc.read, tc.body)
+		m := *p.Model
+		m.Calibration = models.Calibration{Predicate: models.Scaling{Temperature: 2, Bias: -1}, Choice: models.Scaling{Temperature: 2}}
+		p.Model = &m
+		body, fault := p.AppendAnswer(nil, [][]float64{{math.Log(0.3), math.Log(0.1)}, {math.Log(0.1), math.Log(0.4)}}, decision.Usage{})
+		if fault != nil {
+			t.Fatal(fault)
+		}
+		var got struct {
+			Answers struct {
+				P struct {
+					Noul float64
+					Mass float64 `json:"label_mass"`
+				}
+				C struct{ Probabilities struct{ A, B float64 } }
+			}
+		}
+		if err := json.Unmarshal(body, &got); err != nil {
+			t.Fatal(err)
+		}
+		a := got.Answers
+		if math.Abs(a.P.Noul-tc.noul) > 1e-12 || math.Abs(a.P.Mass-0.4) > 1e-12 || math.Abs(a.C.Probabilities.A-tc.choice[0]) > 1e-12 || math.Abs(a.C.Probabilities.B-tc.choice[1]) > 1e-12 {
+			t.Errorf("%s: %s", tc.body, body)
+		}
+	}
+	if _, fault := read(t, decision.Read, `{"calibrate":"no","input":"x","questions":[{"type":"predicate","instructions":"p"}]}`); fault == nil || fault.Param != "calibrate" {
+		t.Errorf("%v: a word was taken for a switch", fault)
+	}
+}

@@ -18,6 +18,7 @@ func Read(o *job.Body, m *models.Model) (*Request, *api.Error) {
 	p := &Request{RequestID: params.ReadRequestID(o.Object, &fault), form: openAI{}}
 	params.ReadLabels(o.Object, &fault)
 	readCacheOptions(o.Object, &fault)
+	p.raw = !o.Flag("calibrate", true, &fault)
 	if raw, ok := o.Take("input"); ok {
 		var err *api.Error
 		p.input, err = readInput(o.Object, raw)

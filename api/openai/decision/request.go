@@ -18,6 +18,7 @@ type Request struct {
 	Price     quota.Price // of its tokens, by the request's class
 	Parsed    time.Time   // before the prompts were tokenised
 
+	raw       bool // answers are not calibrated
 	input     string
 	state     json.RawMessage // JSON that the input is written of; nil: it is text
 	questions []question

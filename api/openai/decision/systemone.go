@@ -18,6 +18,7 @@ func ReadSystemOne(o *job.Body, m *models.Model) (*Request, *api.Error) {
 	var fault *api.Error
 	p := &Request{RequestID: params.ReadRequestID(o.Object, &fault), form: systemOne{}}
 	params.ReadLabels(o.Object, &fault)
+	p.raw = !o.Flag("calibrate", true, &fault)
 	if o.Has("assets") {
 		jsonbody.Keep(&fault, jsonbody.Unsupported("assets", "no model here reads images; describe them in the state"))
 	}

@@ -31,6 +31,8 @@ type Model struct {
 
 	Versions Versions // what answers each request, in place of what follows; nil: this entry does
 
+	Calibration Calibration // of its decisions
+
 	Policy *moderation.Policy // what texts it may be asked and may say; nil: any
 
 	Fallback []string // names of models that answer where the upstream cannot, in order
