@@ -54,13 +54,16 @@ described commit: # for .ci/release-check
 LONGEST = ./internal/server ./engine/llm
 
 # Tests are built as the binary is: they compile nothing again that make build has compiled, and link without cgo and without tables for debuggers.
-AS_BUILT = -trimpath -gcflags '$(GCFLAGS)'
+AS_BUILT = -trimpath -gcflags '$(GCFLAGS)' -ldflags '-s -w'
+
+# Half of the time of tests is waiting, so twice as many test binaries run at once as there are cores.
+BINARIES = -p $$((2 * $$(getconf _NPROCESSORS_ONLN)))
 
 test: ## every test; those that need PostgreSQL, Redis or promtool run where these are installed
-	@CGO_ENABLED=0 .ci/services with $(GO) test $(AS_BUILT) $(TESTFLAGS) $(LONGEST) ./...
+	@CGO_ENABLED=0 .ci/services with $(GO) test $(AS_BUILT) $(BINARIES) $(TESTFLAGS) $(LONGEST) ./...
 
 test-short: ## the tests without the slow ones
-	@CGO_ENABLED=0 .ci/services with $(GO) test $(AS_BUILT) -short $(TESTFLAGS) $(LONGEST) ./...
+	@CGO_ENABLED=0 .ci/services with $(GO) test $(AS_BUILT) $(BINARIES) -short $(TESTFLAGS) $(LONGEST) ./...
 
 test-long: ## every test with all the random cases that property tests know, for nights (takes some minutes more)
 	@WEIR_TEST_LONG=1 CGO_ENABLED=0 .ci/services with $(GO) test $(AS_BUILT) $(TESTFLAGS) -timeout 30m $(LONGEST) ./...
@@ -165,7 +168,7 @@ CHECKS = format-check vet lint check-generate test test-purego test-race static-
 
 # Steps share what they compile: everything but the race detector's binaries and the bindings to C is built as the binary is. vet runs
 # before the tests, so these do not do it again.
-SHARED = CGO_ENABLED=0 GOFLAGS="$$GOFLAGS -trimpath -gcflags=$(GCFLAGS)" TESTFLAGS=-vet=off
+SHARED = BINARIES= CGO_ENABLED=0 GOFLAGS="$$GOFLAGS -trimpath -gcflags=$(GCFLAGS)" TESTFLAGS=-vet=off
 
 # A step that hangs is ended, and named, before the one who started the run gives up on all of it.
 STEP_LIMIT ?= 20m

@@ -141,7 +141,7 @@ func TestGuessesChangeNoOutput(t *testing.T) {
 // first of a server.
 func TestGuessesNeverCost(t *testing.T) {
 	rng := rand.New(rand.NewPCG(28, 5))
-	for range reference.Repeats(10, 30, 400) {
+	for range reference.Repeats(4, 30, 400) {
 		weights, row := time.Duration(1+rng.IntN(40))*time.Millisecond, time.Duration(1+rng.IntN(10_000))*time.Microsecond
 		chance, sequences, states := rng.Float64(), []int{1, 4, 16, 32}[rng.IntN(4)], rng.IntN(2) == 0
 		cheaper, tokens := 1+20*rng.Float64(), 400+rng.IntN(800)

@@ -313,7 +313,7 @@ func TestS8OutputsKeepTheirPaceUnderPrompts(t *testing.T) {
 	// The slowest step that the limits allow is the promise: prompt rows fill
 	// the budget beside a row of each output.
 	slo := 4.0 + 0.5*seqs + 0.3*batch + 0.001*model*seqs
-	for seed := range uint64(8) {
+	for seed := range uint64(reference.Repeats(3, 8, 32)) { //nolint:gosec // few
 		rng := rand.New(rand.NewPCG(seed, 8))
 		w := newWorld(t, Config{MaxSeqs: seqs, MaxBatchTokens: batch, MaxModelLen: model}, kvcache.Config{Blocks: 120, BlockTokens: 16})
 		clock, last := 0.0, map[ID]float64{}
@@ -366,7 +366,7 @@ func record(t *testing.T, seed uint64) []string {
 }
 
 func TestS9SameInputsSamePlans(t *testing.T) {
-	for seed := range uint64(60) {
+	for seed := range uint64(reference.Repeats(20, 60, 240)) { //nolint:gosec // few
 		a, b := record(t, seed), record(t, seed)
 		if !slices.Equal(a, b) {
 			t.Fatalf("world %d differs from its replay", seed)
