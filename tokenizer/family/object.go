@@ -37,7 +37,7 @@ func readKeyed(rest []byte, final bool) (head, int, status) {
 // {"name", "arguments"}, {"tool_name", "parameters"}, {"function": {…}} around them.
 func readCall(rest []byte, final bool) (head, int, status) {
 	o := cursor{src: rest}
-	if !o.byte('{') {
+	if !o.open() {
 		return head{}, 0, o.failed(final)
 	}
 	c := callObject{head: head{nest: 1}}
@@ -195,6 +195,17 @@ func (o *cursor) byte(c byte) bool {
 	return true
 }
 
+// open reads the brace of an object, and the one behind it where a model doubles its braces.
+func (o *cursor) open() bool {
+	if !o.byte('{') {
+		return false
+	}
+	if o.n < len(o.src) && o.src[o.n] == '{' {
+		o.n++
+	}
+	return true
+}
+
 // text reads a string.
 func (o *cursor) text() (string, bool) {
 	if !o.peek() {
@@ -248,7 +259,7 @@ func bareObject(r *request, rest []byte, final bool) (head, int, status) {
 // namesTool reads {"name": "f" where f is a tool; {"type": "function" may come before it.
 func (r *request) namesTool(rest []byte, final bool) status {
 	o := cursor{src: rest}
-	if !o.byte('{') {
+	if !o.open() {
 		return o.failed(final)
 	}
 	for range 2 {

@@ -128,6 +128,7 @@ func TestGenericForm(t *testing.T) {
 		{"list", `<tool_call>[{"name": "sum", "arguments": {"a": 1}}, {"name": "noop"}]</tool_call>`, `C(sum {"a": 1})C(noop {})`, auto()},
 		{"marker in a string", `<tool_call>{"name": "sum", "arguments": {"a": "</tool_call>"}}</tool_call>`, `C(sum {"a": "</tool_call>"})`, auto()},
 		{"unknown name", `<tool_call>{"name": "nope", "arguments": {}}</tool_call>` + call, `C(nope {})C(get_weather {"city": "Zürich"})`, auto()},
+		{"doubled braces", "<tool_call>\n{{\"name\": \"sum\", \"arguments\": {\"a\": 1}}}\n</tool_call>", `C(sum {"a": 1})`, auto()},
 		{"no call", "<tool_call>\nplease</tool_call>", "T(<tool_call>\nplease</tool_call>)", auto()},
 		{"an object without a name", `a <tool_call>{"a": 1}</tool_call>`, `T(a <tool_call>{"a": 1}</tool_call>)`, auto()},
 		{"brace too many", "<tool_call>{\"name\": \"sum\", \"arguments\": {\"a\": 1}}}\n</tool_call>\n" + call, `C(sum {"a": 1})C(get_weather {"city": "Zürich"})`, auto()},

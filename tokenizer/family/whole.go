@@ -220,14 +220,18 @@ func (w *objectCalls) list() status {
 	}
 }
 
-// object reads one call.
+// object reads one call. Its braces may be doubled, as the templates of Qwen2.5-Coder show them; those behind it then match nothing.
 func (w *objectCalls) object() status {
 	rest := w.rest[w.n:]
 	if s := w.request.namesTool(rest, false); s != done {
 		return s
 	}
 	w.named = true
+	doubled := rest[1] == '{'
 	o := cursor{src: rest}
+	if doubled {
+		o.n++
+	}
 	raw, ok := o.value(false)
 	if !ok {
 		return o.failed(false)
@@ -238,6 +242,9 @@ func (w *objectCalls) object() status {
 	}
 	w.calls = append(w.calls, c)
 	w.n += o.n
+	for doubled && w.n < len(w.rest) && w.rest[w.n] == '}' {
+		w.n++
+	}
 	return done
 }
 

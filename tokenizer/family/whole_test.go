@@ -20,6 +20,7 @@ func TestCallsWithoutMarkers(t *testing.T) {
 		"```json\n[" + call + "]\n```":        weather,
 		call + "\n" + call:                    weather + weather,
 		"<think>hm</think>\n" + call:          "R(hm)" + weather,
+		"```{" + call + "}}\n```":             weather, // braces doubled, as the template shows them
 		`{"name": "noop"}`:                    "C(noop {})",
 		`{"name": "sum", "parameters": "{}"}`: "C(sum {})",
 		`{"type": "function", "function": {"name": "noop", "arguments": {}}}`:              `C(noop {})`,
