@@ -192,3 +192,26 @@ func TestRefusalsComeBack(t *testing.T) {
 		t.Errorf("beside content: %s", got)
 	}
 }
+
+// A thought of the history reaches a template in the field that it reads, and not where the template refuses it beside a text.
+func TestThoughtsReachTheFieldOfTheTemplate(t *testing.T) {
+	template := strings.ReplaceAll(toolTemplate, "m.reasoning_content", "m.thinking")
+	refusing := `{% for m in messages %}{% if m.tool_calls and m.content and m.thinking %}{{ raise_exception("both") }}{% endif %}{% endfor %}` + template
+	const call = `"tool_calls":[{"id":"c1","type":"function","function":{"name":"f","arguments":"{}"}}]`
+	said := func(fields string) string {
+		return message(`{"role":"user","content":"hi"},{"role":"assistant",` + fields + `},{"role":"tool","tool_call_id":"c1","content":"5"}`)
+	}
+	for _, c := range []struct {
+		template, fields string
+		thought          bool
+	}{
+		{template, `"reasoning":"I look.","content":"Well.",` + call, true},
+		{template, `"reasoning_content":"I look.","content":null,` + call, true},
+		{refusing, `"reasoning_content":"I look.","content":"",` + call, true},
+		{refusing, `"reasoning_content":"I look.","content":"Well.",` + call, false},
+	} {
+		if got := promptOf(t, c.template, said(c.fields)); strings.Contains(got, "<think>\nI look.\n</think>") != c.thought {
+			t.Errorf("%s: the prompt is %q", c.fields, got)
+		}
+	}
+}

@@ -66,6 +66,14 @@ func (c *candidate) matches(seen string) bool {
 func Detect(t *chat.Template) *Family {
 	seen := shown(t)
 	marks := thoughtOf(seen)
+	f := found(t, seen, marks)
+	f.Thinks = f.thinks(seen)
+	f.findThoughtField(t)
+	return f
+}
+
+// found is the first family whose marks and calls a template shows, or else the generic form.
+func found(t *chat.Template, seen string, marks *thought) *Family {
 	for i := range candidates {
 		c := &candidates[i]
 		if !c.matches(seen) {
@@ -73,13 +81,10 @@ func Detect(t *chat.Template) *Family {
 		}
 		f := newFamily(c.name, c.calls, c.layout, marks)
 		if f.verify(t) {
-			f.Thinks = f.thinks(seen)
 			return f
 		}
 	}
-	f := generic(marks)
-	f.Thinks = f.thinks(seen)
-	return f
+	return generic(marks)
 }
 
 // thinks reports whether a template shows thoughts, or whether they are what its family is known by: the generic form and Hermes's

@@ -94,6 +94,11 @@ type Family struct {
 	// NullContent says that the template writes the calls of an earlier answer without text where its content is none, and
 	// drops them where it is empty.
 	NullContent bool
+	// ThoughtField is the field in which the template reads the thought of an earlier answer: reasoning_content, or another one of those
+	// that templates know.
+	ThoughtField string
+	// ThoughtAlone says that the template refuses an earlier answer with calls that has both a text and a thought.
+	ThoughtAlone bool
 
 	calls   *markup
 	layout  layout

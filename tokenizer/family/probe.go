@@ -1,6 +1,7 @@
 package family
 
 import (
+	"cmp"
 	"strings"
 	"time"
 
@@ -13,6 +14,8 @@ const (
 	probeKey      = "quux"
 	probeValue    = "xyzzy"
 	probeQuestion = "plugh?"
+	probeThought  = "plover"
+	probeText     = "frotz"
 
 	probeArguments = `{"` + probeKey + `":"` + probeValue + `"}`
 )
@@ -21,10 +24,12 @@ const (
 type probe struct {
 	tools   bool
 	calls   int
-	text    bool // arguments as JSON text
-	null    bool // the answer's content is null, not empty
-	results bool // the calls' results follow
-	thought bool // thoughts are asked for, and the answer has one
+	text    bool   // arguments as JSON text
+	null    bool   // the answer's content is null, not empty
+	results bool   // the calls' results follow
+	thought bool   // thoughts are asked for, and the answer has one
+	named   string // the field of the thought; "": reasoning_content
+	content string // of the answer
 }
 
 // probes are the forms of a history with a call that templates ask for.
@@ -73,12 +78,12 @@ func (p probe) messages(arguments string, calls int) string {
 	if p.text {
 		arguments = string(marshal(arguments))
 	}
-	content := `""`
+	content := `"` + p.content + `"`
 	if p.null {
 		content = "null"
 	}
 	if p.thought {
-		content += `,"reasoning_content":"plover"`
+		content += `,"` + cmp.Or(p.named, thoughtFields[0]) + `":"` + probeThought + `"`
 	}
 	var list, results []string
 	for i := range calls {
@@ -154,4 +159,25 @@ func render(t *chat.Template, messages, tools, variables string, prompt bool) (s
 		return "", err
 	}
 	return chat.Text(spans), nil
+}
+
+// thoughtFields are the fields in which templates read the thought of an earlier answer, the usual one first.
+var thoughtFields = []string{"reasoning_content", "reasoning", "thinking", "thought"}
+
+// findThoughtField finds the field of thoughts: the first whose text a template writes of an answer with a call. It is looked for in such answers
+// as their thoughts are what models go on from; those of earlier turns many templates leave out.
+func (f *Family) findThoughtField(t *chat.Template) {
+	f.ThoughtField = thoughtFields[0]
+	for _, name := range thoughtFields {
+		p := probe{tools: true, calls: 1, results: true, text: f.TextArguments, null: f.NullContent, thought: true, named: name}
+		text, err := p.history(t)
+		if err != nil || !strings.Contains(text, probeThought) {
+			continue
+		}
+		f.ThoughtField = name
+		p.null, p.content = false, probeText
+		_, err = p.history(t)
+		f.ThoughtAlone = err != nil
+		return
+	}
 }

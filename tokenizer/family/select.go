@@ -81,6 +81,7 @@ func Named(t *chat.Template, calls, thoughts string) (*Family, error) {
 	g := newFamily(name, m, l, marks)
 	g.Thinks = thinks || m.messages != nil
 	g.verify(t)
+	g.findThoughtField(t)
 	return g, nil
 }
 

@@ -96,7 +96,8 @@ var (
 	}
 	seed = &markup{
 		sections: []string{"<seed:tool_call>"}, openers: []string{"<function="}, closers: []string{"</seed:tool_call>"},
-		read: readTagged, body: tagBody, tags: qwenCoder.tags,
+		read: readTagged, body: tagBody,
+		tags: &tags{nameEnd: ">", key: "<parameter=", keyEnd: ">", valueEnd: "</parameter>", end: "</function>"},
 	}
 	glm = &markup{
 		openers: []string{"<tool_call>"}, closers: []string{"</tool_call>"}, read: readTagged, body: tagBody,

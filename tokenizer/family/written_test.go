@@ -109,6 +109,8 @@ var written = []struct{ name, family, in, want string }{
 		`C(get_weather {"city": "a </param> <b>", "days": 2})`},
 	{"G17 MiniCPM5 without blanks, and an object around the arguments", "minicpm5", `<functionname="get_weather"><paramname="properties">{'city': 'Ulm'}</param></function>`,
 		`C(get_weather {"city": "Ulm"})`},
+	{"Seed-OSS, lines of a value", "seed-oss", "<seed:tool_call>\n<function=get_weather>\n<parameter=city>\nUlm\n</parameter>\n</function>\n</seed:tool_call>",
+		`C(get_weather {"city": "\nUlm\n"})`},
 	{"G17 Hy3", "hy3", "Checking.<tool_calls>\n<tool_call>get_weather<tool_sep>\n<arg_key>city</arg_key>\n<arg_value>Beijing</arg_value>\n</tool_call>\n<tool_call>noop<tool_sep></tool_call></tool_calls>",
 		`T(Checking.)C(get_weather {"city": "Beijing"})C(noop {})`},
 	{"G17 Solar Open2", "solar-open2", "<|think:start|>hm<|think:end|>Well.<|tool_call:start|>get_weather\n<|tool_arg:start|>city<|tool_arg:value|>Seoul<|tool_arg:end|>\n<|tool_call:end|>",

@@ -133,8 +133,8 @@ func (h *history) writeFields(dst []byte, m *pastMessage) ([]byte, *api.Error) {
 			}
 			dst, hasContent = jsonbody.AppendField(dst, f.Name, clean), true
 		case "reasoning_content", "reasoning":
-			if thought != nil {
-				dst, thought = jsonbody.AppendField(dst, "reasoning_content", thought), nil
+			if thought != nil && h.readsThought(m) {
+				dst, thought = jsonbody.AppendField(dst, h.thoughtField(), thought), nil
 			}
 		case "name":
 			if !jsonbody.IsNull(f.Raw) {
@@ -157,6 +157,21 @@ func (h *history) writeFields(dst []byte, m *pastMessage) ([]byte, *api.Error) {
 		dst = jsonbody.AppendField(dst, "tool_call_id", api.AppendString(nil, m.answers))
 	}
 	return append(dst, '}'), nil
+}
+
+// thoughtField is the field in which the template reads thoughts.
+func (h *history) thoughtField() string {
+	if h.family == nil {
+		return string(params.ReasoningContent)
+	}
+	return h.family.ThoughtField
+}
+
+// readsThought reports whether the template takes the thought of a message: some refuse one beside the text of an answer with calls, which
+// then goes without it.
+func (h *history) readsThought(m *pastMessage) bool {
+	said := m.content != nil && !jsonbody.IsNull(m.content) && string(m.content) != `""`
+	return h.family == nil || !h.family.ThoughtAlone || len(m.calls) == 0 || !said
 }
 
 // contentJSON is a message's content as the template reads it. An answer of calls alone has
