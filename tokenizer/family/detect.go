@@ -176,3 +176,21 @@ func (f *Family) count(text string) int {
 	}
 	return n
 }
+
+// findThoughtField finds the field of thoughts: the first whose text a template writes of an answer with a call. It is looked for in such answers
+// as their thoughts are what models go on from; those of earlier turns many templates leave out.
+func (f *Family) findThoughtField(t *chat.Template) {
+	f.ThoughtField = thoughtFields[0]
+	for _, name := range thoughtFields {
+		p := probe{tools: true, calls: 1, results: true, text: f.TextArguments, null: f.NullContent, thought: true, named: name}
+		text, err := p.history(t)
+		if err != nil || !strings.Contains(text, probeThought) {
+			continue
+		}
+		f.ThoughtField = name
+		p.null, p.content = false, probeText
+		_, err = p.history(t)
+		f.ThoughtAlone = err != nil
+		return
+	}
+}

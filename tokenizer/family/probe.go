@@ -163,21 +163,3 @@ func render(t *chat.Template, messages, tools, variables string, prompt bool) (s
 
 // thoughtFields are the fields in which templates read the thought of an earlier answer, the usual one first.
 var thoughtFields = []string{"reasoning_content", "reasoning", "thinking", "thought"}
-
-// findThoughtField finds the field of thoughts: the first whose text a template writes of an answer with a call. It is looked for in such answers
-// as their thoughts are what models go on from; those of earlier turns many templates leave out.
-func (f *Family) findThoughtField(t *chat.Template) {
-	f.ThoughtField = thoughtFields[0]
-	for _, name := range thoughtFields {
-		p := probe{tools: true, calls: 1, results: true, text: f.TextArguments, null: f.NullContent, thought: true, named: name}
-		text, err := p.history(t)
-		if err != nil || !strings.Contains(text, probeThought) {
-			continue
-		}
-		f.ThoughtField = name
-		p.null, p.content = false, probeText
-		_, err = p.history(t)
-		f.ThoughtAlone = err != nil
-		return
-	}
-}
