@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"weir/api/openai/jsonbody"
 	"weir/api/openai/models"
 	"weir/api/tenant"
+	"weir/internal/inference"
 )
 
 // loadAdapter answers POST /v1/load_lora_adapter in vLLM's form.
@@ -65,13 +67,16 @@ func changeAdapter(c *call, change func(ctx context.Context, t models.AdapterTab
 	}
 	ctx, cancel := c.untilStopped()
 	defer cancel(nil)
-	err := change(ctx, t, c.caller.Tenant.Name)
+	from := c.ctx.RemoteAddr().String()
+	err := change(ctx, t, cmp.Or(c.caller.By(from), "API, from "+from))
 	var fault *api.Error
 	switch {
 	case errors.As(err, &fault):
 		return fault
-	case err != nil:
+	case errors.Is(err, inference.ErrUnavailable):
 		return edge.Fault(err)
+	case err != nil:
+		return api.Refuse("model_not_changed", err.Error())
 	}
 	c.ctx.SetContentType("text/plain; charset=utf-8")
 	c.ctx.SetBodyString(done)

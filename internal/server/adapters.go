@@ -32,8 +32,8 @@ type adapters struct {
 	l *languages
 
 	mu      sync.Mutex
-	loaded  []*loraAdapter  // by operators, in the order of loading
-	removed map[string]bool // by operators, of the configuration
+	loaded  []*loraAdapter       // by operators, in the order of loading
+	removed map[loraAdapter]bool // of the configuration, which operators have unloaded or replaced; one that a reload changes is another
 	created map[string]int64
 }
 
@@ -44,7 +44,7 @@ type loraAdapter struct {
 }
 
 func newAdapters(l *languages) *adapters {
-	return &adapters{l: l, removed: make(map[string]bool), created: make(map[string]int64)}
+	return &adapters{l: l, removed: make(map[loraAdapter]bool), created: make(map[string]int64)}
 }
 
 // of are the adapters of a model with this configuration: those of the configuration first, without what operators have unloaded.
@@ -52,24 +52,37 @@ func (x *adapters) of(name string, c configs.Config) (list []*loraAdapter) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for _, m := range c.Model.LoraModules() {
-		if !x.removed[m.Name] && x.byName(m.Name) == nil {
-			list = append(list, &loraAdapter{m, name})
+		if a := (loraAdapter{m, name}); !x.removed[a] {
+			list = append(list, &a)
 		}
 	}
 	for _, a := range x.loaded {
-		if a.model == name {
+		if a.model == name && !slices.ContainsFunc(list, a.isNamesake) {
 			list = append(list, a)
 		}
 	}
 	return list
 }
 
-// byName is one that an operator has loaded, nil: none. The caller holds mu.
-func (x *adapters) byName(name string) *loraAdapter {
-	if i := slices.IndexFunc(x.loaded, func(a *loraAdapter) bool { return a.Name == name }); i >= 0 {
-		return x.loaded[i]
+func (a *loraAdapter) isNamesake(o *loraAdapter) bool { return a.Name == o.Name }
+
+// change puts an adapter in the place of all of its name, or nothing.
+func (x *adapters) change(name string, to ...*loraAdapter) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.loaded = append(slices.DeleteFunc(x.loaded, func(a *loraAdapter) bool { return a.Name == name }), to...)
+	for model, n := range *x.l.table.Load() {
+		for _, p := range n.planned {
+			for _, m := range p.config.Model.LoraModules() {
+				if m.Name == name {
+					x.removed[loraAdapter{m, model}] = true
+				}
+			}
+		}
 	}
-	return nil
+	if len(to) == 0 {
+		delete(x.created, name)
+	}
 }
 
 // read reads the adapters of a version that comes into memory. One of the configuration that does not fit is an error; one that an
@@ -78,7 +91,7 @@ func (x *adapters) read(r *resident, c configs.Config) error {
 	for _, a := range x.of(r.Name, c) {
 		err := a.into(r)
 		x.mu.Lock()
-		dynamic := x.byName(a.Name) != nil
+		dynamic := slices.Contains(x.loaded, a)
 		x.mu.Unlock()
 		if err != nil && !dynamic {
 			return fmt.Errorf("adapter %s: %w", a.Name, err)
@@ -193,9 +206,7 @@ func (x *adapters) LoadAdapter(ctx context.Context, by string, load models.Adapt
 		l.s.audit.Failed(ctx, by, state.ActionModelLoad, a.model, about, err)
 		return adapterFault(a, err)
 	}
-	x.mu.Lock()
-	x.loaded = append(slices.DeleteFunc(x.loaded, func(o *loraAdapter) bool { return o.Name == a.Name }), a)
-	x.mu.Unlock()
+	x.change(a.Name, a)
 	l.s.log.Info("an adapter was loaded", zap.String("adapter", a.Name), zap.String("model", a.model), zap.String("path", a.Path), zap.String("by", by))
 	return l.publish()
 }
@@ -246,11 +257,7 @@ func (x *adapters) UnloadAdapter(ctx context.Context, by, name string) error {
 	if err := l.s.audit.Add(ctx, by, state.ActionModelUnload, model, state.Details{"adapter": name}); err != nil {
 		return err
 	}
-	x.mu.Lock()
-	x.loaded = slices.DeleteFunc(x.loaded, func(a *loraAdapter) bool { return a.Name == name })
-	x.removed[name] = true
-	delete(x.created, name)
-	x.mu.Unlock()
+	x.change(name)
 	for _, r := range l.residents() {
 		if r.Engine != nil && r.Name == model {
 			r.Engine.Adapters().Unload(name)

@@ -73,6 +73,7 @@ func TestAdaptersAreServed(t *testing.T) {
 	s := servertest.Start(t, func(c *configs.Config) {
 		c.Model.Path, c.Model.ServedNames = base, []string{"chat"}
 		c.Model.Adapters, c.Model.EnableLora, c.Model.MaxLoraRank, c.Model.MaxLoras = []string{"zeta=" + first}, true, 16, 3
+		c.Store.URL = "sqlite:" + filepath.Join(t.TempDir(), "weir.db") // whose audit log has who changed what
 	})
 	list := func() []string {
 		var answer struct{ Data []listedModel }
@@ -182,6 +183,53 @@ func TestAdaptersAreServed(t *testing.T) {
 	if got := say("chat"); got != plain {
 		t.Errorf("the model says %q, not %q", got, plain)
 	}
+}
+
+// What an operator has unloaded or replaced stays so over a reload, until that changes the adapter's own setting.
+func TestReloadsBringAdaptersBack(t *testing.T) {
+	base := servertest.EmbeddedFile(t)
+	first, second := adapterFile(t, base, "first", 4, 0.2), adapterFile(t, base, "second", 8, 0.4)
+	from := new(servertest.Source)
+	s := servertest.StartFrom(t, from, func(c *configs.Config) {
+		c.Model.Path, c.Model.ServedNames, c.Model.EnableLora = base, []string{"chat"}, true
+		c.Model.Adapters = []string{"a=" + first, "b=" + first, "c=" + first}
+	})
+	call := func(path, body string) {
+		t.Helper()
+		if status, text := s.Call(http.MethodPost, path, "", body); status != http.StatusOK {
+			t.Fatalf("%s %s: %d %s", path, body, status, text)
+		}
+	}
+	roots := func() string {
+		var answer struct{ Data []listedModel }
+		if _, text := s.Call(http.MethodGet, "/v1/models", "", ""); json.Unmarshal([]byte(text), &answer) != nil {
+			t.Fatal(text)
+		}
+		all := ""
+		for _, m := range answer.Data[1:] {
+			all += m.ID + "=" + strings.NewReplacer(first, "first", second, "second").Replace(m.Root) + " "
+		}
+		return all
+	}
+	reload := func(list ...string) {
+		t.Helper()
+		from.Change(func(c *configs.Config) { c.Model.Adapters = list }, nil)
+		if status, body := s.Reload(); status != http.StatusOK {
+			t.Fatalf("%d %s", status, body)
+		}
+	}
+	call("/v1/unload_lora_adapter", `{"lora_name":"a"}`)
+	call("/v1/load_lora_adapter", fmt.Sprintf(`{"lora_name":"b","lora_path":%q,"load_inplace":true}`, second))
+	reload("a="+first, "b="+first, "c="+second)
+	if got, want := roots(), "c=second b=second "; got != want {
+		t.Errorf("after a reload that changes another one there are %s, not %s", got, want)
+	}
+	reload("a="+second, `{"name":"b","path":"`+first+`","scale":2}`, "c="+second)
+	if got, want := roots(), "a=second b=first c=second "; got != want {
+		t.Errorf("after a reload that changes them there are %s, not %s", got, want)
+	}
+	call("/v1/completions", `{"model":"a","prompt":"The river was","max_tokens":1}`)
+	call("/v1/completions", `{"model":"b","prompt":"The river was","max_tokens":1}`)
 }
 
 // Without --enable-lora no caller loads files of the server.

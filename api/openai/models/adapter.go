@@ -42,7 +42,7 @@ type AdapterLoad struct {
 	Scale      float32
 }
 
-// AdapterTable loads and unloads adapters while a server runs. Implementations are safe for concurrent use. Errors are *api.Error.
+// AdapterTable loads and unloads adapters while a server runs. Implementations are safe for concurrent use. Errors for clients are *api.Error.
 type AdapterTable interface {
 	// LoadAdapter waits until the adapter can be asked. by says who wants it.
 	LoadAdapter(ctx context.Context, by string, a AdapterLoad) error
