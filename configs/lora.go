@@ -37,7 +37,7 @@ func readLoraModule(text string) (m LoraModule, ok bool) {
 	} else {
 		m.Name, m.Path, ok = strings.Cut(text, "=")
 	}
-	return m, ok && isServedName(m.Name) && !strings.Contains(m.Name, ":") && m.Path != ""
+	return m, ok && isServedName(m.Name) && !strings.ContainsAny(m.Name, ":,") && m.Path != ""
 }
 
 func isLoraModule(s string) bool {

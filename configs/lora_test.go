@@ -11,7 +11,7 @@ func TestLoraModules(t *testing.T) {
 	if list := m.LoraModules(); len(list) != 2 || list[0] != (LoraModule{Name: "sql", Path: "/a=b.gguf"}) || list[1].Scale != 0.5 || list[1].Path != "c.gguf" {
 		t.Errorf("%+v", list)
 	}
-	for _, text := range []string{"sql", "=a.gguf", "sql=", "a:b=c.gguf", "a@b=c.gguf", `{"name": "a"}`, `{"name": "a", "path": "b", "rank": 3}`, `{"name": "a", "path": "b", "scale": -1}`} {
+	for _, text := range []string{"sql", "=a.gguf", "sql=", "a:b=c.gguf", "a@b=c.gguf", "a,b=c.gguf", `{"name": "a"}`, `{"name": "a", "path": "b", "rank": 3}`, `{"name": "a", "path": "b", "scale": -1}`} {
 		if isLoraModule(text) {
 			t.Errorf("%q is taken", text)
 		}

@@ -36,6 +36,7 @@ type Registerer interface {
 // series; models join it as they load.
 func NewMetrics(b Build) (*Metrics, error) {
 	registry, answers := prometheus.NewRegistry(), newAnswers()
+	tenants := newTenants(registry)
 	m := &Metrics{
 		registry: registry,
 		panics: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -46,8 +47,8 @@ func NewMetrics(b Build) (*Metrics, error) {
 		Answers:    answers,
 		Keys:       newKeys(),
 		Reloads:    newReloads(),
-		Tenants:    newTenants(registry),
-		ModelTable: newModelTable(registry, answers),
+		Tenants:    tenants,
+		ModelTable: newModelTable(registry, answers, tenants),
 	}
 	for _, boundary := range []string{"handler", "stream"} {
 		m.panics.WithLabelValues(boundary) // present, at 0, before the first

@@ -409,6 +409,42 @@ func TestSeriesByLabel(t *testing.T) {
 	}
 }
 
+// Names that come and go leave the series of the last ones behind.
+func TestModelsThatLeft(t *testing.T) {
+	m, _ := testModel(t)
+	serve := func(name string) {
+		if err := m.AddRelayed(name); err != nil {
+			t.Fatal(err)
+		}
+		m.Model(name).ObserveRequest(Request{PromptTokens: 9, OutputTokens: 5, Choices: 1, EndToEndSeconds: 1, DecodeSeconds: 0.5})
+		m.CountAnswer(Answer{Model: name, Stream: true, Outcome: AnswerComplete})
+		m.CountTenantEnd(&TenantEnd{Outcome: AnswerComplete, Model: name, Version: "v", Prompt: 9, Output: 5, ComputeSeconds: 1})
+	}
+	serve("first")
+	m.Leave("first")
+	serve("first") // it is back
+	for i := range 3 * mostLeft {
+		name := fmt.Sprintf("step-%d", i)
+		serve(name)
+		m.Leave(name)
+		m.Leave(name)
+	}
+	m.Leave("tiny") // is computed here
+	m.Leave("unknown")
+	text := scrape(t, m)
+	for name, want := range map[string]bool{
+		"first": true, "tiny": true, fmt.Sprintf("step-%d", 3*mostLeft-1): true, fmt.Sprintf("step-%d", 2*mostLeft): true, fmt.Sprintf("step-%d", 2*mostLeft-1): false, "step-0": false,
+	} {
+		if got := strings.Contains(text, fmt.Sprintf("model_name=%q", name)); got != want {
+			t.Errorf("%s has series: %v", name, got)
+		}
+	}
+	serve("step-0")
+	if text := scrape(t, m); !strings.Contains(text, `weir_tenant_tokens_total{kind="output",model_name="step-0",tenant="other"} 5`+"\n") {
+		t.Error("a name that comes again goes on with counts that were dropped")
+	}
+}
+
 // A model that other servers compute has the series of requests, and those of an engine once it is computed here.
 func TestRelayedModels(t *testing.T) {
 	m, _ := testModel(t)

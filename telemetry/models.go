@@ -13,13 +13,15 @@ import (
 type ModelTable struct {
 	registry prometheus.Registerer
 	answers  *Answers
+	tenants  *Tenants
 
 	mu     sync.RWMutex
 	models map[string]*Model
+	left   []string // names of models that nothing is served by any more, the first that left first
 }
 
-func newModelTable(r prometheus.Registerer, a *Answers) *ModelTable {
-	return &ModelTable{registry: r, answers: a, models: make(map[string]*Model)}
+func newModelTable(r prometheus.Registerer, a *Answers, t *Tenants) *ModelTable {
+	return &ModelTable{registry: r, answers: a, tenants: t, models: make(map[string]*Model)}
 }
 
 // Model returns the series of a model that AddModel added, or nil. A nil
@@ -53,6 +55,7 @@ func (t *ModelTable) AddModel(info ModelInfo, snapshot func() Snapshot) (*Model,
 func (t *ModelTable) SetModel(info ModelInfo, snapshot func() Snapshot) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.back(info.Name)
 	model, known := t.models[info.Name]
 	if !known {
 		_, err := t.addModel(info, snapshot)
@@ -77,6 +80,7 @@ func (t *ModelTable) SetModel(info ModelInfo, snapshot func() Snapshot) error {
 func (t *ModelTable) AddRelayed(name string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.back(name)
 	if _, known := t.models[name]; known {
 		return nil
 	}

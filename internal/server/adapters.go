@@ -34,7 +34,7 @@ type adapters struct {
 	mu      sync.Mutex
 	loaded  []*loraAdapter       // by operators, in the order of loading
 	removed map[loraAdapter]bool // of the configuration, which operators have unloaded or replaced; one that a reload changes is another
-	created map[string]int64
+	created map[string]int64     // when those that are listed were first, as Unix seconds
 }
 
 // loraAdapter is an adapter and its model.
@@ -79,9 +79,6 @@ func (x *adapters) change(name string, to ...*loraAdapter) {
 				}
 			}
 		}
-	}
-	if len(to) == 0 {
-		delete(x.created, name)
 	}
 }
 
@@ -162,6 +159,20 @@ func (x *adapters) entries(table map[string]*served) (list []*models.Model) {
 	return list
 }
 
+// list is entries, and the names of adapters that were listed before and are no more.
+func (x *adapters) list(table map[string]*served) (list []*models.Model, gone []string) {
+	list = x.entries(table)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for name := range x.created {
+		if !slices.ContainsFunc(list, func(m *models.Model) bool { return m.ID == name }) {
+			gone = append(gone, name)
+			delete(x.created, name)
+		}
+	}
+	return list, gone
+}
+
 // createdAt is when an adapter was first listed, as Unix seconds.
 func (x *adapters) createdAt(name string) int64 {
 	x.mu.Lock()
@@ -215,7 +226,7 @@ func (x *adapters) LoadAdapter(ctx context.Context, by string, load models.Adapt
 func (x *adapters) wanted(load models.AdapterLoad) (*loraAdapter, *api.Error) {
 	a := &loraAdapter{configs.LoraModule{Name: load.Name, Path: load.Path, Scale: load.Scale}, load.Parent}
 	if !models.IsAdapterName(a.Name) {
-		return nil, api.RefuseParam("invalid_value", "lora_name", "%.80q must be a name without @, : and control characters", a.Name)
+		return nil, api.RefuseParam("invalid_value", "lora_name", "%.80q must be a name without @, :, commas and control characters", a.Name)
 	}
 	table := *x.l.table.Load()
 	if a.model == "" {

@@ -131,6 +131,7 @@ func TestAdaptersAreServed(t *testing.T) {
 		{"load", `{"lora_name":"alpha","lora_path":"` + first + `"}`, "400 .*has already been loaded"},
 		{"load", `{"lora_name":"chat","lora_path":"` + first + `"}`, "400 .*is the name of a model"},
 		{"load", `{"lora_name":"a:b","lora_path":"` + first + `"}`, "400 .*must be a name without @, :"},
+		{"load", `{"lora_name":"a,b","lora_path":"` + first + `"}`, "400 .*must be a name without @, :, commas"},
 		{"load", `{"lora_name":"beta","lora_path":"/not/an/adapter"}`, "404 .*there is no file /not/an/adapter"},
 		{"load", `{"lora_name":"beta","lora_path":"` + peft + `"}`, "400 .*convert_lora_to_gguf.py"},
 		{"load", `{"lora_name":"beta","lora_path":"` + base + `"}`, "400 .*the file is no adapter"},

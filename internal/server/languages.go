@@ -327,7 +327,10 @@ func (l *languages) publish() error {
 			return err
 		}
 	}
-	list := l.adapters.entries(table)
+	list, gone := l.adapters.list(table)
+	for _, name := range gone {
+		l.s.metrics.Leave(name)
+	}
 	for _, e := range list {
 		if err := l.s.metrics.AddRelayed(e.ID); err != nil {
 			return err

@@ -13,9 +13,9 @@ type Adapter struct {
 	Scale  float32 // by which all that it adds is multiplied
 }
 
-// IsAdapterName reports whether an adapter may have a name.
+// IsAdapterName reports whether an adapter may have a name. Metrics list names between commas.
 func IsAdapterName(s string) bool {
-	return s != "" && !strings.ContainsAny(s, "@:") && !strings.ContainsFunc(s, unicode.IsControl)
+	return s != "" && !strings.ContainsAny(s, "@:,") && !strings.ContainsFunc(s, unicode.IsControl)
 }
 
 // qualified is the name of an adapter with that of its model; "" of other entries.
