@@ -20,6 +20,7 @@ type CPU struct {
 
 	multiplier *weight.Multiplier
 	attention  *attend.Attention
+	reads      uint64
 	recurrence *recurrence.Worker // made by the first call
 	apart      []float32          // a gated product's second half, where it cannot be fused
 	norm       normJob
@@ -69,6 +70,12 @@ func (c *CPU) SetFine(fine bool) {
 	for _, w := range c.worker {
 		w.SetFine(fine)
 	}
+}
+
+// NewReads is a number for queries of attention, of the CPU and of its workers, that no queries had before, see [attend.Query].
+func (c *CPU) NewReads() uint64 {
+	c.reads++
+	return c.reads
 }
 
 // Level is the instruction set in use.

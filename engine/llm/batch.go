@@ -16,7 +16,8 @@ type batch struct {
 	tables []tableRows // of the sequences' block tables
 	start  startJob
 	own    *inputsJob
-	output []int // rows whose hidden state is wanted, in ascending order
+	reads  uint64 // of its queries of attention, see [attend.Query]
+	output []int  // rows whose hidden state is wanted, in ascending order
 
 	x, q   []float32  // [rows][...]
 	widest int        // values of a row of q in the layer with the most
@@ -149,6 +150,7 @@ func (b *batch) keep(m *model) *batch {
 		b.kept = &batch{}
 	}
 	k, hidden := b.kept, b.hidden
+	k.reads = b.reads
 	k.reset()
 	k.take(len(b.tables))
 	for i, r := range b.output {

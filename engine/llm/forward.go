@@ -117,6 +117,7 @@ func (r block) of(x []float32, width int) []float32 { return x[r.lo*width : r.hi
 // begin makes the rows that the first layer gets; blockRows is the most of a block.
 func (m *model) begin(c *kernel.CPU, b *batch, blockRows int) {
 	b.reserve(m, blockRows)
+	b.reads = c.NewReads()
 	b.start = startJob{m, b, c.Level()}
 	c.Run(&b.start, len(b.tokens), startGrain)
 	b.makeInputs(m, c)
@@ -259,7 +260,7 @@ func (m *model) attend(c *kernel.CPU, kv *attend.Pages, a *attention, b *batch, 
 func (m *model) look(c *kernel.CPU, kv *attend.Pages, a *attention, b *batch, r block) {
 	c.Attention(attend.Query{
 		Out: b.att, Q: b.queries(a, r), KV: kv.Table(a.table), Layer: a.slot, Heads: a.heads,
-		Spans: b.within(a.table, r), Scale: a.scale, Reach: a.reach, Cap: a.cap, Slopes: a.slopes, Sinks: a.sinks,
+		Spans: b.within(a.table, r), Reads: b.reads, Scale: a.scale, Reach: a.reach, Cap: a.cap, Slopes: a.slopes, Sinks: a.sinks,
 	})
 }
 

@@ -56,7 +56,8 @@ type Query struct {
 	Heads  int // of queries, a multiple of the store's heads
 	Spans  []Span
 	Scale  float32
-	Reach  int // how far from itself a row sees, in positions; 0 is any distance
+	Reads  uint64 // a number of the caller's: what queries with the same one see of a store, nothing overwrites between them; 0: it may
+	Reach  int    // how far from itself a row sees, in positions; 0 is any distance
 
 	Cap float32 // scores are kept within it: Cap*tanh(score/Cap); 0 is any score
 

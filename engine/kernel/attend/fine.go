@@ -57,21 +57,68 @@ func (kv *KV) openedTile() int {
 	return 0
 }
 
-// joinParts makes tiles of the parts at places, and gives where in w.opened they are.
-func (w *attendWork) joinParts(places []int) []int {
+// Sequences with a common beginning, of which a step has many where one input is asked about often, have the same tiles there: a worker keeps
+// what it has joined, and joins it again only where other parts come.
+const (
+	keptSegments = 4       // of each key head
+	mostKept     = 2 << 20 // bytes of them
+)
+
+// joined is a segment whose tiles a worker has made of parts.
+type joined struct {
+	kv     *KV
+	reads  uint64 // of the query, see [Query]
+	places []int  // of the parts
+	whole  int    // leading parts in which no token is missing
+}
+
+// keeps is how many segments a worker keeps, of tiles of so many bytes.
+func (kv *KV) keeps(tile int) int {
+	if kv.part == tileTokens {
+		return 1
+	}
+	return min(max(1, mostKept/(segmentTokens/tileTokens*tile)), keptSegments*kv.KVHeads)
+}
+
+// known are the leading parts of segment s that the worker has joined already, in whole tiles, and where the segment's tiles are in w.opened.
+// It notes that it will have joined those at places, from position first on.
+func (w *attendWork) known(s, first int, places []int) (parts, at int) {
+	kv := w.KV
+	n := (s*kv.KVHeads + w.head) % kv.keeps(kv.tileBytes())
+	for len(w.kept) <= n {
+		w.kept = append(w.kept, joined{})
+	}
+	k := &w.kept[n]
+	if k.kv == kv && k.reads == w.Reads && w.Reads != 0 {
+		for parts < min(k.whole, len(places)) && k.places[parts] == places[parts] {
+			parts++
+		}
+		parts -= parts % (tileTokens / kv.part)
+	}
+	k.kv, k.reads, k.places = kv, w.Reads, append(k.places[:0], places...)
+	k.whole = min(len(places), (w.tile.end()-first)/kv.part)
+	return parts, n * segmentTokens / tileTokens * kv.tileBytes()
+}
+
+// joinParts makes tiles of the parts of segment s at places, which begin with position first, and gives where in w.opened they are.
+func (w *attendWork) joinParts(s, first int, places []int) []int {
 	kv, size := w.KV, w.KV.tileBytes()
-	part, whole := kv.part, 0
-	for i, at := range places {
-		from := kv.data[at:][:kv.tileSize]
+	part := kv.part
+	known, at := w.known(s, first, places)
+	whole := known * part / tileTokens
+	for i := known; i < len(places); i++ {
+		from := kv.data[places[i]:][:kv.tileSize]
 		first := i % (tileTokens / part) * part
-		to := w.opened[whole*size:][:size]
+		to := w.opened[at+whole*size:][:size]
 		keys, values := 2*part*kv.HeadDim, to[kv.valuesAt():]
 		joinKeys(to[2*first:], from[:keys], kv.HeadDim, part)
 		copy(values[2*first*kv.HeadDim:], from[keys:])
 		if first+part == tileTokens || i == len(places)-1 {
-			places[whole] = whole * size
 			whole++
 		}
+	}
+	for i := range whole {
+		places[i] = at + i*size
 	}
 	return places[:whole]
 }

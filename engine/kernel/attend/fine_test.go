@@ -61,3 +61,53 @@ func TestFineBlocksHaveTheBitsOfF16(t *testing.T) {
 		}
 	}
 }
+
+// TestKeptTilesChangeNoBits: sequences that begin with the same blocks get the same bits whether or not workers keep what they joined of it, and what
+// is stored at their places later is seen under another number.
+func TestKeptTilesChangeNoBits(t *testing.T) {
+	const kvHeads, heads, dim, shared, length, threads = 2, 6, 32, 700, 740, 3
+	p, err := NewPages(Tables{{Type: KVQ8, Layers: 2, KVHeads: kvHeads, HeadDim: dim, BlockTokens: 16, Blocks: 6*length/8 + 9}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	kv := p.Finely().Table(0)
+	d := newDevice(threads, isa.Auto)
+	defer d.Close()
+	r := rand.New(rand.NewPCG(5, 6))
+	first := newSequence(r, kv, length, kv.Blocks-1)
+	first.store(d, kv)
+	forks := [][]kvcache.BlockID{first.blocks}
+	for i := range 3 { // of other blocks behind the shared ones
+		fork := newSequence(r, kv, length, kv.Blocks-1-(i+1)*len(first.blocks))
+		fork.store(d, kv)
+		forks = append(forks, slices.Concat(first.blocks[:shared/kv.BlockTokens], fork.blocks[shared/kv.BlockTokens:]))
+	}
+	look := func(reads uint64, start, n int) []float32 {
+		var spans []Span
+		for i, blocks := range forks {
+			spans = append(spans, Span{Row: i * n, Count: n, Start: start, Blocks: blocks})
+		}
+		q := randoms(rand.New(rand.NewPCG(7, 8)), len(forks)*n*heads*dim)
+		out := make([]float32, len(q))
+		d.Attend(Query{Out: out, Q: q, KV: kv, Heads: heads, Scale: 0.1, Reads: reads, Spans: spans})
+		return out
+	}
+	for reads := uint64(1); reads <= 3; reads++ {
+		k, v := randoms(r, len(first.k)), randoms(r, len(first.v)) // others at the same places than under the number before
+		const seen = 30
+		width := kvHeads * dim
+		copy(first.k, k[:seen*width])
+		copy(first.v, v[:seen*width])
+		first.store(d, kv)
+		for i, rows := range []struct{ start, n int }{{seen - 3, 3}, {490, 30}, {shared - 5, 9}, {shared, 40}, {shared, 40}} {
+			if i == 1 { // rows behind those that were looked at are stored after that
+				first.k, first.v = k, v
+				first.store(d, kv)
+			}
+			if !slices.Equal(look(reads, rows.start, rows.n), look(0, rows.start, rows.n)) {
+				t.Errorf("number %d: rows from %d on have other bits where tiles are kept", reads, rows.start)
+			}
+		}
+	}
+}

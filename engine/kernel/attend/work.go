@@ -28,6 +28,7 @@ type attendWork struct {
 	places  [2][segmentTokens / leastPart]int // offsets of the tiles of a segment and of the next one
 	form    keyForm                           // of the layer's keys
 	offsets offsets                           // of centers of keys
+	kept    []joined                          // of parts of tiles: what opened has of segments
 	opened  []byte                            // of q4_0 and of parts of tiles: a segment's tiles as kernels read them
 	data    []byte                            // the tiles that kernels read: opened, or the store
 }
@@ -38,8 +39,8 @@ func (w *attendWork) reserve(lanes int, kv *KV) {
 	headDim := kv.HeadDim
 	w.data = kv.data
 	if size := kv.openedTile(); size > 0 {
-		if n := segmentTokens / tileTokens * size; n > len(w.opened) {
-			w.opened = make([]byte, n)
+		if n := kv.keeps(size) * segmentTokens / tileTokens * size; n > len(w.opened) {
+			w.opened, w.kept = make([]byte, n), w.kept[:0]
 		}
 		w.data = w.opened
 	}
@@ -151,7 +152,7 @@ func (w *attendWork) segment(s int) {
 	case w.KV.Type == KVQ4:
 		places, ahead = w.open(places), nil // what is opened next is prefetched as it is opened
 	case w.KV.part < tileTokens:
-		places, ahead = w.joinParts(places), nil
+		places, ahead = w.joinParts(s, first, places), nil
 	}
 	places = padded(places)
 	w.offset(s)
