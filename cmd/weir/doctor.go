@@ -134,7 +134,7 @@ func diagnose(ctx context.Context, c configs.Config, quick bool, errs io.Writer)
 	}
 	defer f.Close()
 	d.Model = &modelHealth{Name: c.Model.Name(), Path: c.Model.Path}
-	d.checkModel(f, o, measured)
+	d.checkModel(f, c, o, measured)
 	if d.Model.Runs {
 		d.checkText(f, c.Model)
 	}
@@ -203,9 +203,9 @@ func measure(ctx context.Context, m machine, errs io.Writer) (roofline.Limits, e
 }
 
 // checkModel says whether and how fast the model would run.
-func (d *diagnosis) checkModel(f *gguf.File, o llm.Options, measured roofline.Limits) {
+func (d *diagnosis) checkModel(f *gguf.File, c configs.Config, o llm.Options, measured roofline.Limits) {
 	m := d.Model
-	engine, err := describeEngine(f, o)
+	engine, err := describeConfigured(f, c, o)
 	if err != nil {
 		m.WhyNot = err.Error()
 		return
@@ -339,6 +339,7 @@ func (m *modelHealth) print(row func(...string)) {
 	}
 	row("memory", fmt.Sprintf("%s of weights and %s of KV cache", unit.Bytes(e.WeightBytes), unit.Bytes(e.KVBytes)))
 	row("weights", fmt.Sprintf("%.3g GB read for each token", m.BytesPerToken/1e9))
+	e.printDrafts(row)
 	e.printTable(row)
 	e.printCache(row)
 	row("context", fmt.Sprintf("%d tokens; %d would be served", e.ContextLength, e.MaxModelLen))

@@ -137,3 +137,23 @@ func TestDoctorFailsForWhatCannotRun(t *testing.T) {
 		t.Errorf("it says %q and %q", out.String(), errs.String())
 	}
 }
+
+// The draft model is part of what doctor and inspect tell of a model, and of why it cannot run.
+func TestReportsTellOfDraftModels(t *testing.T) {
+	path := servertest.EmbeddedFile(t)
+	for _, command := range []string{"doctor", "inspect"} {
+		args := []string{command, path, "--threads", "1"}
+		if command == "doctor" {
+			args = append(args, "--quick")
+		}
+		var out, errs strings.Builder
+		if status := execute(append(args, "--speculative-model", path), &out, &errs); status != exitOK || !strings.Contains(out.String(), "by a model of its own, in ") {
+			t.Errorf("%s: exit status %d, %s%s", command, status, out.String(), errs.String())
+		}
+		out.Reset()
+		execute(append(args, "--speculative-model", strangeModel(t)), &out, &errs)
+		if !strings.Contains(out.String(), "no: read the draft model: ") {
+			t.Errorf("%s of a draft model that is none says %s", command, out.String())
+		}
+	}
+}

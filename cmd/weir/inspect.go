@@ -114,7 +114,8 @@ type engineReport struct {
 	ContextLength   int      `json:"context_length"`
 	MaxModelLen     int      `json:"max_model_len"`
 	WeightBytes     int64    `json:"weight_bytes"`
-	TableBytes      int64    `json:"table_bytes,omitempty"` // of a table that stays in the file, see llm.Info
+	DraftBytes      int64    `json:"draft_model_bytes,omitempty"` // weights, keys and values of --speculative-model
+	TableBytes      int64    `json:"table_bytes,omitempty"`       // of a table that stays in the file, see llm.Info
 	KVType          string   `json:"kv_cache_dtype"`
 	KVCost          *float64 `json:"kv_cache_cost_nats,omitempty"` // of q8_0; absent: not measured
 	KVBytes         int64    `json:"kv_cache_bytes"`
@@ -153,6 +154,13 @@ func (e *engineReport) printExperts(row func(...string)) {
 		e.ExpertsUsed, e.Experts, e.info.ExpertsTouched(16)))
 }
 
+// printDrafts tells of a draft model, where there is one.
+func (e *engineReport) printDrafts(row func(...string)) {
+	if e.DraftBytes > 0 {
+		row("drafts", "by a model of its own, in "+unit.Bytes(e.DraftBytes))
+	}
+}
+
 // printTable tells of a table that is not in memory, in models that have one.
 func (e *engineReport) printTable(row func(...string)) {
 	if e.TableBytes > 0 {
@@ -183,6 +191,20 @@ func (e *engineReport) printCache(row func(...string)) {
 	}
 }
 
+// describeConfigured is describeEngine with the draft model of a configuration beside it.
+func describeConfigured(f *gguf.File, c configs.Config, o llm.Options) (*engineReport, error) {
+	r, err := describeEngine(f, o)
+	if err != nil || r.Embeds || c.Engine.DraftPath == "" {
+		return r, err
+	}
+	done, err := local.OpenDraft(c, &o)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	return describeEngine(f, o)
+}
+
 // describeEngine reports how a file would run. Before the first load has measured what q8_0 costs, it may be f16.
 func describeEngine(f *gguf.File, o llm.Options) (*engineReport, error) {
 	info, err := llm.Describe(f, o)
@@ -204,7 +226,7 @@ func newEngineReport(i llm.Info) *engineReport {
 	r := &engineReport{
 		Architecture: i.Architecture, Layers: i.Layers, Width: i.Width, Heads: i.Heads, KVHeads: i.KVHeads,
 		HeadDim: i.HeadDim, FeedForward: i.FeedForward, Experts: i.Experts, ExpertsUsed: i.ExpertsUsed, VocabSize: i.VocabSize,
-		ContextLength: i.ContextLength, MaxModelLen: i.MaxModelLen, WeightBytes: i.WeightBytes, TableBytes: i.TableBytes,
+		ContextLength: i.ContextLength, MaxModelLen: i.MaxModelLen, WeightBytes: i.WeightBytes, TableBytes: i.TableBytes, DraftBytes: i.DraftBytes,
 		KVType: i.KVType, KVCost: i.KVCost, KVBytes: i.KVBytes, KVTokens: i.KVTokens, KVBlocks: i.KVBlocks,
 		BlockTokens: i.BlockTokens, KVBytesPerToken: i.KVBytesPerToken, Sequences: local.FullSequences(i),
 		Threads: i.Threads, Digest: i.Digest, info: i, StateBytes: i.StateBytes, States: i.States,
@@ -284,7 +306,7 @@ func inspect(c configs.Config) (*report, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r.Engine, err = describeEngine(f, options); err != nil {
+	if r.Engine, err = describeConfigured(f, c, options); err != nil {
 		r.WhyNot = err.Error()
 	}
 	r.checkText(f, c.Model)
@@ -450,6 +472,7 @@ func (r *report) printEngine(row func(...string)) {
 		return
 	}
 	row("memory", fmt.Sprintf("%s of weights and %s of KV cache", unit.Bytes(e.WeightBytes), unit.Bytes(e.KVBytes)))
+	e.printDrafts(row)
 	e.printTable(row)
 	e.printCache(row)
 	row("digest", e.Digest)

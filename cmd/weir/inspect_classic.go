@@ -43,6 +43,9 @@ type specReport struct {
 
 // isClassic reports whether a file is no GGUF file and may be a classical model.
 func isClassic(path string) bool {
+	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() { // a pipe or a device has no end
+		return false
+	}
 	f, err := os.Open(path) //nolint:gosec // the user's own file
 	if err != nil {
 		return false

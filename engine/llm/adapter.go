@@ -117,9 +117,12 @@ func (x *adapterFile) text(key string) string {
 	return v
 }
 
+// adapterType is the general.type of adapters.
+const adapterType = "adapter"
+
 // readKeys checks what the file says of itself.
 func (x *adapterFile) readKeys() {
-	if t := x.text("general.type"); t != "adapter" {
+	if t := x.text("general.type"); t != adapterType {
 		x.fail("general.type is %.80q, not \"adapter\": the file is no adapter; give one that convert_lora_to_gguf.py made", t)
 	}
 	if t := x.text("adapter.type"); t != "lora" {

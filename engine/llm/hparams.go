@@ -72,6 +72,9 @@ func (h *hparams) embeds() bool { return h.arch.encoder || h.pooling != inferenc
 
 // readHparams checks and collects the hyper-parameters.
 func readHparams(f *gguf.File) (hparams, error) {
+	if kind, _, _ := f.String("general.type"); kind == adapterType {
+		return hparams{}, fmt.Errorf("%w: the file is an adapter (general.type is %q); serve its model and name it with --lora-modules NAME=FILE", ErrModel, kind)
+	}
 	name, ok, err := f.String("general.architecture")
 	if err != nil {
 		return hparams{}, fmt.Errorf("%w: %w", ErrModel, err)

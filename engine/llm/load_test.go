@@ -23,6 +23,7 @@ func TestLoadRefusesWhatItCannotRun(t *testing.T) {
 		want string // in the message
 	}{
 		{"architecture", tiny{arch: "mamba"}, Options{}, `architecture "mamba" is not supported; the native engine runs llama, qwen2, qwen3`},
+		{"an adapter", tiny{edit: set("general.type", "adapter")}, Options{}, "the file is an adapter"},
 		{"no heads", tiny{edit: set("llama.attention.head_count", uint32(0))}, Options{}, "attention.head_count is 0"},
 		{"heads not divisible", tiny{edit: set("llama.attention.head_count_kv", uint32(3))}, Options{}, "not a multiple"},
 		{"head size 0", tiny{edit: set("llama.attention.key_length", uint32(0))}, Options{}, "key_length is 0"},

@@ -33,7 +33,7 @@ func Describe(f *gguf.File, c configs.Config) (llm.Info, error) {
 	if info, err := llm.Describe(f, opts); err != nil || info.Embeds {
 		return info, err
 	}
-	done, err := openDraft(c, &opts)
+	done, err := OpenDraft(c, &opts)
 	if err != nil {
 		return llm.Info{}, err
 	}

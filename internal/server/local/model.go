@@ -195,7 +195,7 @@ func Load(c configs.Config, f *gguf.File, hooks Hooks) (*Model, error) {
 	if hooks.Options != nil {
 		hooks.Options(&opts)
 	}
-	done, err := openDraft(c, &opts)
+	done, err := OpenDraft(c, &opts)
 	if err != nil {
 		return nil, err
 	}
@@ -265,9 +265,9 @@ func EngineOptions(c configs.Config) (llm.Options, error) {
 	}, nil
 }
 
-// openDraft opens the file of the draft model, if there is one, for opts. The caller calls the function that it returns when the options have been
+// OpenDraft opens the file of the draft model, if there is one, for opts. The caller calls the function that it returns when the options have been
 // used.
-func openDraft(c configs.Config, opts *llm.Options) (func(), error) {
+func OpenDraft(c configs.Config, opts *llm.Options) (func(), error) {
 	if c.Engine.DraftPath == "" {
 		return func() {}, nil
 	}
