@@ -25,6 +25,7 @@ help: ## list the targets
 
 # The compiler collects no garbage below 640 MiB, which is a quarter of its time. What takes the most memory, SQLite, takes 800 MB either way.
 build: ## the static binary ./weir
+	@echo 'building ./weir, which takes a minute the first time'; \
 	GOGC=$${GOGC:-off} GOMEMLIMIT=$${GOMEMLIMIT:-640MiB} CGO_ENABLED=0 $(GO) build -trimpath $(GCFLAGS) -ldflags '$(LDFLAGS)' -o weir ./cmd/weir
 
 # As root without Go, as sudo often leaves it, what make build has built is installed.
