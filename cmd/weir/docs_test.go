@@ -17,7 +17,7 @@ import (
 // foreign are flags of other programs that the documents name: of the scripts in bench/clients, of the servers that
 // weir is compared with, of Prometheus, Kubernetes and numactl.
 var foreign = strings.Fields(`--help --version
-	--all --embeddings --weir --onnx --out --seconds --schemas --limit
+	--all --embeddings --tools --weir --onnx --out --seconds --schemas --limit
 	--repack --no-repack --kl-divergence --enable-prefix-caching
 	--enable-prompt-tokens-details --kv-events-config --page-size --prefix-caching-hash-algo --data-parallel-external-lb
 	--web --enable-feature --ignore-missing --from-literal --cpunodebind --membind --latency --shapes --roles --cores --every --set --set-file`)
