@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
 
 	"weir/api/openai/models"
 	"weir/engine/llm"
@@ -23,16 +24,16 @@ type adapterVersions struct {
 // Outline implements models.Versions.
 func (v *adapterVersions) Outline(string) models.Outline { return v.l.Outline(v.model) }
 
-// Acquire implements models.Versions. Rollouts choose by the model.
+// Acquire implements models.Versions. Rollouts choose by the model, among the versions that have the adapter.
 func (v *adapterVersions) Acquire(a *models.Ask) (models.Held, error) {
 	own := *a
 	own.Model = v.model
-	held, err := v.l.Acquire(&own)
+	held, err := v.l.acquire(&own, v.isIn)
 	if err != nil {
 		return held, err
 	}
 	held.Copy = nil // the candidate of a rollout may not have it
-	if price := v.l.adapters.price(v.Name, v.model); price != (quota.Price{}) {
+	if price := v.l.adapters.ownPrice(v.Name, v.model); price != (quota.Price{}) {
 		held.Price = price
 	}
 	if held.Model != nil {
@@ -48,6 +49,14 @@ func (v *adapterVersions) Acquire(a *models.Ask) (models.Held, error) {
 		return v.adapted(m), nil
 	}
 	return held, nil
+}
+
+// isIn reports whether a version of the model has the adapter.
+func (v *adapterVersions) isIn(label string) bool {
+	n := (*v.l.table.Load())[v.model]
+	return n != nil && slices.ContainsFunc(n.planned, func(p *planned) bool {
+		return p.label == label && slices.ContainsFunc(v.l.adapters.of(v.model, p.config), func(a *loraAdapter) bool { return a.Name == v.Name })
+	})
 }
 
 // adapted is a version of the model with the adapter.
@@ -81,6 +90,10 @@ func (b adaptedBackend) SubmitAll(rs []*inference.Request) ([]*inference.Stream,
 
 // price is what an adapter's tokens cost: its own price, or that of its model.
 func (x *adapters) price(name, model string) quota.Price {
-	s := x.l.s
-	return cmp.Or(s.prices.of(name), s.prices.of(model+":"+name), s.prices.of(model))
+	return cmp.Or(x.ownPrice(name, model), x.l.s.prices.of(model))
+}
+
+// ownPrice is the price that an adapter has itself; none: its tokens cost what those of its model's version do.
+func (x *adapters) ownPrice(name, model string) quota.Price {
+	return cmp.Or(x.l.s.prices.of(name), x.l.s.prices.of(model+":"+name))
 }

@@ -543,9 +543,12 @@ func (l *languages) policy(name, label string) *moderation.Policy {
 }
 
 // Acquire implements models.Versions.
-func (l *languages) Acquire(a *models.Ask) (models.Held, error) {
+func (l *languages) Acquire(a *models.Ask) (models.Held, error) { return l.acquire(a, nil) }
+
+// acquire is Acquire for a request that only some versions can answer; nil: all can.
+func (l *languages) acquire(a *models.Ask, can func(label string) bool) (models.Held, error) {
 	label := a.Version
-	d, rolling := l.s.rollouts.Choose(a, nil)
+	d, rolling := l.s.rollouts.Choose(a, can)
 	if rolling {
 		label = d.Version
 	}
