@@ -153,6 +153,7 @@ type Engine struct {
 	KVMemoryBytes int64  // 0 takes a share of the free memory
 	CheckTensors  bool   // refuse weights that are not finite
 	DraftPath     string // a GGUF file of a model that proposes draft tokens; empty: none
+	MTP           bool   // the model's own MTP head proposes draft tokens
 	Speculate     bool   // speculative decoding for requests that do not set speculative_ngram
 
 	PrefixCacheKey string // what block hashes are rooted in, beside the model; empty: random
@@ -461,6 +462,10 @@ func engineSettings(e *Engine) []Setting {
 			Usage: "GGUF file of a small model with the same vocabulary that proposes draft tokens where n-gram lookup finds none; the answers " +
 				"stay the same, and it is asked only where that saves time",
 			binding: bindText(&e.DraftPath, "a path", anyText)},
+		{Key: "engine.speculative_mtp", Flag: "speculative-mtp",
+			Usage: "the model's own MTP head proposes draft tokens where n-gram lookup finds none, of files that have one " +
+				"(nextn_predict_layers); the answers stay the same, and it is asked only where that saves time",
+			binding: bindBool(&e.MTP)},
 		{Key: "engine.prefix_cache_key", Flag: "prefix-cache-key", Secret: true,
 			Usage: "secret that all replicas of a model share, so that they hash KV blocks alike; empty is a random one " +
 				"for each process",

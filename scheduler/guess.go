@@ -17,6 +17,9 @@ type Guesser interface {
 	// Guess sets Guesses of texts, up to n tokens each; nil where it has not read all of a text yet. It reads for about so long at most, and tells
 	// how long it took in all.
 	Guess(texts []GuessText, n int, reading time.Duration) time.Duration
+	// Along is by what share of its time a chunk of a prompt takes longer of which the Guesser gets the hidden states, see Chunk.Hidden; 0: it
+	// wants none.
+	Along(chunk cost.Load) float64
 	// Forget is told that a sequence has ended.
 	Forget(SequenceID)
 }
@@ -44,11 +47,13 @@ type guessing struct {
 
 	accepted, judged float64     // of all sequences, with fading weight
 	trial            draftRecord // of guesses where they do not pay
+	saves            float64     // nanoseconds that the guesses of a text's step are expected to save, of late; 0 where they do not pay
 }
 
 const (
 	guessFade  = 0.99
-	guessTrust = 4  // guesses that the hope counts for
+	guessTrust = 4 // guesses that the hope counts for
+	savesFade  = 1.0 / 16
 	guessKnown = 16 // guesses that were judged; before, one text is tried
 )
 
@@ -106,6 +111,7 @@ func (d *drafter) worthwhile(token time.Duration) int {
 		return d.cfg.MaxDrafts
 	}
 	n, net := d.best(token)
+	g.saves += (net/float64(len(g.texts)) - g.saves) * savesFade
 	switch {
 	case n == 0:
 		d.keepNearest()

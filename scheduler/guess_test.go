@@ -7,6 +7,7 @@ import (
 
 	"weir/internal/inference"
 	"weir/internal/reference"
+	"weir/scheduler/cost"
 )
 
 // slowGuesser is a Guesser on a machine's clock, whose guesses are accepted as the machine says.
@@ -43,6 +44,8 @@ func (g *slowGuesser) Guess(texts []GuessText, n int, _ time.Duration) time.Dura
 	g.m.now += reading + rounds
 	return reading + rounds
 }
+
+func (g *slowGuesser) Along(cost.Load) float64 { return 0 }
 
 func (g *slowGuesser) Forget(id SequenceID) {
 	if _, ok := g.read[id]; ok {
@@ -115,6 +118,8 @@ func (c *coin) Guess(texts []GuessText, n int, _ time.Duration) time.Duration {
 	}
 	return time.Duration(n)
 }
+
+func (c *coin) Along(cost.Load) float64 { return float64(c.rng.IntN(2)) / 8 }
 
 func (c *coin) Forget(id SequenceID) { delete(c.live, id) }
 

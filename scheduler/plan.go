@@ -51,6 +51,7 @@ type Chunk struct {
 	// guess in it: exactly the tokens that it would sample without drafts.
 	Drafts int
 	Forced bool // the drafts are those of Result.Forced
+	Hidden int  // how many of the last rows' hidden states the Guesser gets, of a prompt; it gets those of LogitRows in any case
 	Decode bool // a row that continues an output, behind those that are computed again, and its drafts
 	Final  bool // the last row of the request's prompt is in this chunk
 
@@ -104,6 +105,7 @@ func (s *Scheduler) Plan(now int64, p *Plan) bool {
 		s.step.pressed = false
 		s.schedule()
 	}
+	s.drafter.along()
 	for i := range p.Chunks {
 		s.step.seqs[i].advance()
 		p.Rows += p.Chunks[i].Count

@@ -114,7 +114,7 @@ type engineReport struct {
 	ContextLength   int      `json:"context_length"`
 	MaxModelLen     int      `json:"max_model_len"`
 	WeightBytes     int64    `json:"weight_bytes"`
-	DraftBytes      int64    `json:"draft_model_bytes,omitempty"` // weights, keys and values of --speculative-model
+	DraftBytes      int64    `json:"draft_model_bytes,omitempty"` // weights, keys and values of --speculative-model; of an MTP head keys and values
 	TableBytes      int64    `json:"table_bytes,omitempty"`       // of a table that stays in the file, see llm.Info
 	KVType          string   `json:"kv_cache_dtype"`
 	KVCost          *float64 `json:"kv_cache_cost_nats,omitempty"` // of q8_0; absent: not measured
@@ -125,6 +125,7 @@ type engineReport struct {
 	KVBytesPerToken int      `json:"kv_cache_bytes_per_token"`
 	StateBytes      int64    `json:"state_bytes_per_sequence,omitempty"` // of recurrent layers
 	States          int      `json:"state_slots,omitempty"`
+	MTP             bool     `json:"mtp_head,omitempty"` // --speculative-mtp can draft with it
 	Sequences       int      `json:"sequences_of_full_length"`
 	Threads         int      `json:"threads"`
 	Digest          string   `json:"digest"`
@@ -154,10 +155,15 @@ func (e *engineReport) printExperts(row func(...string)) {
 		e.ExpertsUsed, e.Experts, e.info.ExpertsTouched(16)))
 }
 
-// printDrafts tells of a draft model, where there is one.
+// printDrafts tells what proposes draft tokens, or could.
 func (e *engineReport) printDrafts(row func(...string)) {
-	if e.DraftBytes > 0 {
+	switch {
+	case e.info.MTPUsed:
+		row("drafts", "by its MTP head, whose keys and values take "+unit.Bytes(e.DraftBytes))
+	case e.DraftBytes > 0:
 		row("drafts", "by a model of its own, in "+unit.Bytes(e.DraftBytes))
+	case e.MTP:
+		row("drafts", "it has an MTP head: --speculative-mtp drafts with it")
 	}
 }
 
@@ -230,6 +236,7 @@ func newEngineReport(i llm.Info) *engineReport {
 		KVType: i.KVType, KVCost: i.KVCost, KVBytes: i.KVBytes, KVTokens: i.KVTokens, KVBlocks: i.KVBlocks,
 		BlockTokens: i.BlockTokens, KVBytesPerToken: i.KVBytesPerToken, Sequences: local.FullSequences(i),
 		Threads: i.Threads, Digest: i.Digest, info: i, StateBytes: i.StateBytes, States: i.States,
+		MTP:    i.MTP,
 		Embeds: i.Embeds, Dimensions: i.Dimensions, Scores: i.Scores, Labels: i.Labels, Decides: i.Decides,
 	}
 	for _, w := range i.Windows {

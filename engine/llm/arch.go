@@ -18,6 +18,7 @@ type architecture struct {
 	layerNorm bool     // its norms subtract the mean
 	experts   presence // whether networks of its models are mixtures of experts
 	drafts    bool     // the last layers of its files may be such that draft tokens, see hparams.drafts
+	mtp       bool     // it is known what these compute, see mtp.go
 	longRope  bool     // its files may have frequencies of their own for long texts, see loader.divisors
 	trained   int      // the window that its models were trained with, where files do not tell it; 0 is none
 	period    int      // every period-th layer of its models has no window, where files do not tell it

@@ -16,6 +16,7 @@ import (
 	"weir/engine/kernel/isa"
 	"weir/internal/inference"
 	"weir/internal/reference"
+	"weir/scheduler"
 )
 
 // FuzzDamagedModel changes bytes of a model's file: metadata, names, shapes and weights. Most files that come of it are
@@ -43,7 +44,11 @@ func runDamaged(t *testing.T, raw []byte, level isa.Level, kv attend.KVType) boo
 	if err != nil {
 		return false
 	}
-	e, err := Open(file, Options{Threads: 2, Level: level, KVType: kv, KVBlocks: 24, MaxModelLen: 128, OnFault: func(text string) { t.Error(text) }}, nil)
+	o := Options{Threads: 2, Level: level, KVType: kv, KVBlocks: 24, MaxModelLen: 128, OnFault: func(text string) { t.Error(text) }}
+	if bytes.Contains(raw, []byte(".nextn.")) {
+		o.MTP, o.Speculate, o.Scheduler = true, true, scheduler.Config{MaxDrafts: 3, EveryDraft: true, LookupMin: 20, LookupMax: 20}
+	}
+	e, err := Open(file, o, nil)
 	if err != nil {
 		return false
 	}
@@ -74,7 +79,7 @@ func TestMutantsOfHybridsAreRefusedOrRun(t *testing.T) {
 	for _, f := range hybrids() {
 		models = append(models, f.build(t))
 	}
-	for _, family := range []string{"nemotron", "qwen3next", "falcon"} {
+	for _, family := range []string{"nemotron", "qwen3next", "falcon", "qwen35", "glm4moe-mtp"} {
 		paths, err := filepath.Glob(filepath.Join(decoders, family+"*.gguf"))
 		if err != nil || len(paths) == 0 {
 			t.Fatal(paths, err)

@@ -40,7 +40,8 @@ type Engine struct {
 	sched *scheduler.Scheduler       // the loop's, except for Check with mu held
 	end   map[inference.TokenID]bool // Options.EndTokens
 
-	guesser *guesser // nil without Options.Draft
+	guesser *guesser    // nil without Options.Draft and MTP
+	mtp     *mtpGuesser // whose part guesser is with Options.MTP; nil without
 
 	blocks *blockLog // nil without Options.BlockEvents
 
@@ -160,6 +161,12 @@ func (e *Engine) build(f *gguf.File, progress func(done, total int64)) error {
 		}
 		e.opts.Scheduler.Guesser, e.opts.Draft = e.guesser, nil
 		e.info.DraftBytes = e.guesser.bytes()
+	}
+	if e.opts.MTP {
+		if e.mtp, err = openMTP(e, o); err != nil {
+			return fmt.Errorf("open the MTP head: %w", err)
+		}
+		e.guesser, e.opts.Scheduler.Guesser = &e.mtp.guesser, e.mtp
 	}
 	if err := e.openScheduler(); err != nil {
 		return err

@@ -46,6 +46,7 @@ type readText struct {
 	tail    []inference.TokenID // guesses behind the table's final rows whose rows are computed
 	guesses []inference.TokenID
 	call    uint64 // that asked for it last
+	heard          // with an MTP head
 }
 
 // guessedText is a text of a call.
@@ -104,8 +105,11 @@ func openGuesser(e *Engine, small *Info, progress func(done, total int64)) (_ *g
 
 // reserveDraft tells of the draft model, if there is one, whatever its cache, and refuses one that cannot guess for the model of a file.
 func (o *Options) reserveDraft(f *gguf.File) (Info, error) {
-	if o.Draft == nil {
+	switch {
+	case o.Draft == nil:
 		return Info{}, nil
+	case o.MTP:
+		return Info{}, fmt.Errorf("%w: --speculative-model and --speculative-mtp both propose draft tokens; leave one of them out", ErrModel)
 	}
 	const length = 64
 	small, err := Describe(o.Draft, Options{KVType: o.KVType, BlockTokens: o.BlockTokens, MaxModelLen: length, KVBlocks: 1 << 10, Level: o.Level})
@@ -171,10 +175,13 @@ func (g *guesser) close() error {
 	return g.model.release()
 }
 
-// bytes is the memory that it takes.
+// bytes is the memory that it takes, of an MTP head beside the model's weights.
 func (g *guesser) bytes() int64 {
 	return g.model.bytes + g.kvBytes
 }
+
+// Along implements scheduler.Guesser: a draft model reads texts by itself.
+func (g *guesser) Along(cost.Load) float64 { return 0 }
 
 // Price implements scheduler.Guesser.
 func (g *guesser) Price(texts []scheduler.GuessText, n int) (reading, guessing time.Duration) {
@@ -264,9 +271,15 @@ func (g *guesser) open(texts []scheduler.GuessText, n, left int) {
 			}
 		}
 	}
+	g.copyRows()
+}
+
+// copyRows carries out what the pool asked for.
+func (g *guesser) copyRows() {
 	for _, c := range g.copies {
 		g.kv.Table(c.Group).CopyRows(c.Src, c.Dst, c.Rows)
 	}
+	g.copies = g.copies[:0]
 }
 
 // prepare keeps what is computed of a text and of the guesses that came true, and gets blocks for what is to be.
@@ -342,7 +355,7 @@ func (g *guesser) first(texts []scheduler.GuessText) {
 	g.batch.reset()
 	for i := range g.now {
 		t := &g.now[i]
-		row := g.add(t, texts[t.index].IDs[t.from:t.from+t.rows], t.from)
+		row := g.rows(t.readText, texts[t.index].IDs[t.from:t.from+t.rows], t.from)
 		load = load.Add(cost.Load{Rows: t.rows, Prompt: g.attention.Attended(t.from, t.rows)})
 		if t.whole {
 			g.batch.output = append(g.batch.output, row+t.rows-1)
@@ -368,7 +381,7 @@ func (g *guesser) next(texts []scheduler.GuessText) {
 	for i := range g.now {
 		t := &g.now[i]
 		last, at := len(t.guesses)-1, len(texts[t.index].IDs)+len(t.guesses)-1
-		g.batch.output = append(g.batch.output, g.add(t, t.guesses[last:], at))
+		g.batch.output = append(g.batch.output, g.rows(t.readText, t.guesses[last:], at))
 		t.tail = append(t.tail, t.guesses[last])
 		load = load.Add(cost.Load{Rows: 1, Outputs: 1, Decode: g.attention.Attended(at, 1)})
 	}
@@ -378,8 +391,8 @@ func (g *guesser) next(texts []scheduler.GuessText) {
 	}
 }
 
-// add appends rows of a text to the batch. The draft model's vocabulary may be the shorter one: it reads tokens beyond as its first one.
-func (g *guesser) add(t *guessedText, ids []inference.TokenID, at int) (row int) {
+// rows appends rows of a text to the batch. The draft model's vocabulary may be the shorter one: it reads tokens beyond as its first one.
+func (g *guesser) rows(t *readText, ids []inference.TokenID, at int) (row int) {
 	for k := range g.tables {
 		g.tables[k] = t.table.Blocks(k)
 	}

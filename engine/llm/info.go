@@ -48,7 +48,9 @@ type Info struct {
 	KVBytesBehind   int // of these, what stays behind the windows
 	KVBytes         int64
 	WeightBytes     int64 // in memory
-	DraftBytes      int64 // of the draft model: weights, keys and values; 0 without one
+	DraftBytes      int64 // of the draft model: weights, keys and values; of an MTP head keys and values, since its weights are among WeightBytes; 0 without one
+	MTP             bool  // the file has an MTP head that Options.MTP can draft with
+	MTPUsed         bool  // it drafts
 	TableBytes      int64 // of a table in the file of which a step reads the rows of its tokens; no part of WeightBytes
 	InputBytes      int64 // that the inputs of Gemma 4's layers take of the largest step's rows, or pass's; 0 of models without
 	StateBytes      int64 // of the state that recurrent layers keep of a sequence, whatever its length; 0 of models without
@@ -142,6 +144,10 @@ func (o *outline) describe(f *gguf.File, threads int) Info {
 		WeightBytes: o.weightBytes, TableBytes: o.weights.inputs.tableBytes(), InputBytes: o.inputBytes, Threads: threads,
 		StateBytes: 4 * int64(o.plan.stateValues), States: o.budget.states,
 		Windows: o.windows(), kv: s, kvStep: o.budget.stepRows,
+	}
+	i.MTP = o.hasMTP() == nil
+	if o.plan.mtp != nil {
+		i.MTPUsed, i.DraftBytes = true, o.mtpShape(&i).Bytes()
 	}
 	if h.embeds() {
 		o.describeEncoder(&i)

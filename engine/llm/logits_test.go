@@ -22,6 +22,18 @@ import (
 // allLogits runs tokens through the model in chunks and returns [len][vocab].
 func allLogits(t *testing.T, m *model, level isa.Level, tokens []int32, kvType attend.KVType, blockTokens, chunk, threads int) []float32 {
 	t.Helper()
+	out := make([]float32, len(tokens)*m.vocab)
+	allRows(t, m, level, tokens, kvType, blockTokens, chunk, threads, func(c *kernel.CPU, hidden []float32, lo, rows int) {
+		m.logits(c, out[lo*m.vocab:], hidden, rows)
+	})
+	return out
+}
+
+// allRows gives take the hidden states of tokens, a chunk at a time.
+func allRows(t *testing.T, m *model, level isa.Level, tokens []int32, kvType attend.KVType, blockTokens, chunk, threads int,
+	take func(c *kernel.CPU, hidden []float32, lo, rows int),
+) {
+	t.Helper()
 	c := kernel.NewCPU(threads, level)
 	defer c.Close()
 	shape := m.cacheShape.whole(kvType, blockTokens, len(tokens))
@@ -40,7 +52,7 @@ func allLogits(t *testing.T, m *model, level isa.Level, tokens []int32, kvType a
 		t.Fatal(err)
 	}
 	defer func() { _ = b.store.close() }()
-	out, from := make([]float32, len(tokens)*m.vocab), kvcache.StateID(0)
+	from := kvcache.StateID(0)
 	for lo := 0; lo < len(tokens); lo += chunk {
 		part := tokens[lo:min(lo+chunk, len(tokens))]
 		b.reset()
@@ -52,14 +64,14 @@ func allLogits(t *testing.T, m *model, level isa.Level, tokens []int32, kvType a
 			b.output = append(b.output, i)
 		}
 		m.forward(c, kv, &b)
-		m.logits(c, out[lo*m.vocab:], b.hidden, len(part))
+		take(c, b.hidden, lo, len(part))
 	}
-	return out
 }
 
 // loadModel is a model without an engine.
-func loadModel(f *gguf.File) (*model, error) {
-	opts := Options{KVBlocks: 1 << 20}
+func loadModel(f *gguf.File) (*model, error) { return loadModelWith(f, Options{KVBlocks: 1 << 20}) }
+
+func loadModelWith(f *gguf.File, opts Options) (*model, error) {
 	o, err := readOutline(f, &opts)
 	if err != nil {
 		return nil, err

@@ -242,7 +242,7 @@ func (l *loop) compute() {
 	}
 	l.gather()
 	l.out.plan = &l.plan
-	whole := len(l.batch.output)
+	whole := len(l.batch.logits)
 	l.forward(&l.batch, e.kv, block{0, whole})
 	if len(l.fine.tokens) > 0 {
 		e.cpu.SetFine(true)
@@ -255,6 +255,10 @@ func (l *loop) compute() {
 func (l *loop) forward(b *batch, kv *attend.Pages, rows block) {
 	if len(b.tokens) > 0 {
 		l.e.model.forward(l.e.cpu, kv, b)
+		if l.e.mtp != nil && b == &l.batch {
+			l.e.mtp.listen(&l.plan, b.hidden)
+		}
+		b.keepLogits(l.e.model.width)
 		l.out.run(b, rows)
 	}
 }
@@ -262,6 +266,9 @@ func (l *loop) forward(b *batch, kv *attend.Pages, rows block) {
 // gather lays the plan's rows out as a batch; those that need logits are batch.output. What measures is a batch of its own, behind the other.
 func (l *loop) gather() {
 	l.out.reset()
+	if l.e.mtp != nil {
+		l.e.mtp.heard = l.e.mtp.heard[:0] // of a step that did not complete
+	}
 	l.arrange()
 	l.gatherInto(&l.batch, false)
 	l.gatherInto(&l.fine, true)
@@ -306,11 +313,30 @@ func (l *loop) gatherInto(b *batch, fine bool) {
 		if !c.Decode {
 			l.progress(c.User.(*job), c.Start+c.Count)
 		}
+		l.listen(b, i, row)
 		for r := c.Count - c.LogitRows; r < c.Count; r++ {
 			b.output = append(b.output, row+r)
+			b.logits = append(b.logits, len(b.output)-1)
 			last := c.Count - 1 - c.Drafts // the row before the drafts
 			l.out.add(outputRow{chunk: i, pos: c.Start + r, sampled: r >= last, draft: max(r-last, 0)})
 		}
+	}
+}
+
+// listen arranges that an MTP head gets the hidden states of a chunk whose rows begin with row: those of rows with logits, and of what else the plan
+// says.
+func (l *loop) listen(b *batch, chunk, row int) {
+	c := &l.plan.Chunks[chunk]
+	r := c.User.(*job).req
+	if l.e.mtp == nil || r.Given != nil || !r.Speculation.Or(l.e.opts.Speculate) {
+		return
+	}
+	n := max(c.LogitRows, c.Hidden)
+	if n > 0 {
+		l.e.mtp.hear(chunk, c.Start+c.Count-n, len(b.output), n)
+	}
+	for r := c.Count - n; r < c.Count-c.LogitRows; r++ {
+		b.output = append(b.output, row+r)
 	}
 }
 

@@ -19,6 +19,7 @@ type model struct {
 	*weights
 	cacheShape cacheShape // without its type and size
 	params     uint64
+	drafter    *model // its MTP head; nil: there is none
 }
 
 // transfers reports whether blocks are all that there is of a sequence, so that others can go on with them.
@@ -37,13 +38,8 @@ func (m *model) price(weightBytes int64, threads int) cost.Prior {
 	products := multiply * float64(threads)
 	row, position := 0, 0 // operations: of a row in all matrices, of a row with one earlier position
 	for i := range m.layers {
-		a, f := &m.layers[i].attention, &m.layers[i].feed
-		heads := 2 * a.heads
-		if a.readsFrom == ownKeys {
-			heads += 2 * a.kvHeads
-		}
-		row += 2*m.width*heads*a.headDim + 2*3*m.width*(f.width+f.experts.use*f.experts.width) + m.layers[i].recurrent.operations(m.width)
-		position += 4 * a.heads * a.headDim
+		row += m.rowOperations(&m.layers[i])
+		position += 4 * m.layers[i].attention.heads * m.layers[i].attention.headDim
 	}
 	experts := m.expertBytes()
 	return cost.Prior{
@@ -54,6 +50,16 @@ func (m *model) price(weightBytes int64, threads int) cost.Prior {
 		Output:   float64(2*m.width*m.vocab) / products,
 		Position: float64(position) / (attend * float64(threads)),
 	}
+}
+
+// rowOperations are those of a row in a layer's matrices.
+func (m *model) rowOperations(y *layer) int {
+	a, f := &y.attention, &y.feed
+	heads := 2 * a.heads
+	if a.readsFrom == ownKeys {
+		heads += 2 * a.kvHeads
+	}
+	return 2*m.width*heads*a.headDim + 2*3*m.width*(f.width+f.experts.use*f.experts.width) + y.recurrent.operations(m.width)
 }
 
 // attention is how far the layers see, for what rows cost: nil where all see all. Layers cost as much as their queries have values.
@@ -131,6 +137,11 @@ func readOutline(f *gguf.File, opts *Options) (*outline, error) {
 	default:
 		o.plan.deal(h.length)
 	}
+	if opts.MTP && !h.embeds() {
+		if err := o.planMTP(); err != nil {
+			return nil, err
+		}
+	}
 	o.weights = o.loader.list(&o.hparams, &o.plan)
 	if o.loader.err != nil {
 		return nil, o.loader.err
@@ -168,18 +179,14 @@ func (o *outline) load(progress func(done, total int64), stopped func() error) (
 	if err := o.loader.load(o.weights, progress, stopped); err != nil {
 		return nil, errors.Join(err, o.weights.release())
 	}
-	for i := range o.weights.ropes {
-		o.weights.ropes[i].prepare(o.weights.divisors)
-	}
 	if err := o.weights.inputs.open(o.loader.f); err != nil {
 		return nil, errors.Join(err, o.weights.release())
 	}
 	o.weights.fine = o.arch.encoder && o.weights.eightBits()
-	for i := range o.weights.layers {
-		o.weights.layers[i].feed.settle(o.weights.fine)
-		o.weights.layers[i].recurrent.settle()
-	}
-	return &model{hparams: o.hparams, weights: o.weights, cacheShape: o.plan.cacheShape(), params: o.loader.f.ParamCount()}, nil
+	o.weights.settle()
+	return &model{
+		hparams: o.hparams, weights: o.weights, cacheShape: o.plan.cacheShape(), params: o.loader.f.ParamCount(), drafter: o.mtpModel(),
+	}, nil
 }
 
 // eightBits reports whether every matrix that multiplies hidden states is q8_0: with

@@ -63,6 +63,10 @@ type Options struct {
 	// many tokens as the cache, in memory of its own. It may be closed when Open has returned.
 	Draft *gguf.File
 
+	// MTP has the file's own MTP head propose draft tokens in this way, instead of a draft model. It keeps keys and values of its one layer for as many
+	// tokens as the cache.
+	MTP bool
+
 	MaxAdapters    int // that are loaded at once; 0 is any number
 	MaxAdapterRank int // 0 is MostAdapterRank
 

@@ -26,6 +26,8 @@ type plan struct {
 	tables    []tablePlan // what the block tables of a sequence name
 
 	stateValues int // of the recurrent layers' state of a sequence
+
+	mtp *plan // of the MTP head, a model of one layer; nil: there is none, or it is left out
 }
 
 // embeddingPlan is what a row begins with: the token's embedding times scale, plus

@@ -229,7 +229,12 @@ func (l *loader) list(h *hparams, p *plan) *weights {
 		l.vector(&y.scale, at+"layer_output_scale.weight", p.layers[i].scaled, 1)
 		w.layerBytes = max(w.layerBytes, wantedBytes(l.wants[first:]))
 	}
-	l.leave(h.depth, h.drafts)
+	first, drafts := h.depth, h.drafts
+	if p.mtp != nil {
+		w.mtp = l.mtpHead(h, p.mtp)
+		first, drafts = first+1, drafts-1
+	}
+	l.leave(first, drafts)
 	l.refuseUnknown()
 	return w
 }

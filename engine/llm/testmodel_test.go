@@ -45,6 +45,9 @@ type tiny struct {
 	sole   bool            // layers are one part alone: recurrence, attention, recurrence, a network, and so on
 
 	loud float32 // by which queries and keys are larger; 0 is 1
+
+	mtp  bool // an MTP head is behind the layers
+	sure bool // each token has one that nearly always follows it, and the head knows which
 }
 
 const (
@@ -76,7 +79,12 @@ func (m tiny) make(t testing.TB) []byte {
 	b.Set("general.architecture", m.arch)
 	b.Set("general.name", "tiny "+m.arch)
 	layers := cmp.Or(m.layers, tinyLayers)
-	set("block_count", uint32(layers))
+	blocks := layers
+	if m.mtp {
+		blocks++
+		set("nextn_predict_layers", uint32(1))
+	}
+	set("block_count", uint32(blocks))
 	set("embedding_length", uint32(tinyWidth))
 	set("attention.head_count", uint32(tinyHeads))
 	set("attention.head_count_kv", uint32(tinyKVHeads))
@@ -85,6 +93,7 @@ func (m tiny) make(t testing.TB) []byte {
 	set("feed_forward_length", uint32(tinyFFN))
 	set("context_length", uint32(cmp.Or(m.context, tinyContext)))
 	set("attention.layer_norm_rms_epsilon", float32(1e-5))
+	var embedding []float32
 	matrix := func(name string, rows, cols int) {
 		v := make([]float32, rows*cols)
 		for i := range v {
@@ -92,6 +101,12 @@ func (m tiny) make(t testing.TB) []byte {
 			if strings.Contains(name, "attn_q.") || strings.Contains(name, "attn_k.") {
 				v[i] *= cmp.Or(m.loud, 1)
 			}
+		}
+		if m.sure {
+			v = sureMatrix(name, v, embedding)
+		}
+		if name == "token_embd.weight" {
+			embedding = v
 		}
 		b.Tensor(name, []uint64{uint64(cols), uint64(rows)}, m.typ, encodeAs(t, m.typ, v))
 	}
@@ -116,10 +131,10 @@ func (m tiny) make(t testing.TB) []byte {
 	if m.hybrid != recurrence.None {
 		m.hybridKeys(set, layers)
 	}
-	for i := range layers {
+	for i := range blocks {
 		at := fmt.Sprintf("blk.%d.", i)
 		vector(at+"attn_norm.weight", tinyWidth, 1, 0.2)
-		recurrent, network := m.hybrid != recurrence.None && (i%2 == 0 || m.joined), !m.sole || i%4 == 3
+		recurrent, network := m.hybrid != recurrence.None && i < layers && (i%2 == 0 || m.joined), !m.sole || i%4 == 3
 		if !m.sole {
 			vector(at+"ffn_norm.weight", tinyWidth, 1, 0.2)
 		}
@@ -161,6 +176,12 @@ func (m tiny) make(t testing.TB) []byte {
 			vector(at+"attn_k_norm.weight", headDim, 1, 0.2)
 		}
 	}
+	if at := fmt.Sprintf("blk.%d.nextn.", layers); m.mtp {
+		matrix(at+"eh_proj.weight", tinyWidth, 2*tinyWidth)
+		for _, name := range []string{"enorm", "hnorm", "shared_head_norm"} {
+			vector(at+name+".weight", tinyWidth, 1, 0.2)
+		}
+	}
 	if m.edit != nil {
 		m.edit(b)
 	}
@@ -169,6 +190,26 @@ func (m tiny) make(t testing.TB) []byte {
 		t.Fatal(err)
 	}
 	return raw
+}
+
+// sureMatrix is a matrix of a model whose layers change nothing, so that a token alone tells the next one, and whose head goes by that token.
+func sureMatrix(name string, v, embedding []float32) []float32 {
+	switch {
+	case name == "output.weight": // row t+1 is the embedding of t
+		for i := range v {
+			v[i] = 0.6 * embedding[(i+len(v)-tinyWidth)%len(v)]
+		}
+	case strings.HasSuffix(name, "eh_proj.weight"):
+		for i := range v {
+			v[i] = 0
+			if i%(2*tinyWidth) == i/(2*tinyWidth) {
+				v[i] = 1
+			}
+		}
+	case strings.HasSuffix(name, "attn_output.weight"), strings.HasSuffix(name, "ffn_down.weight"), strings.HasSuffix(name, "ssm_out.weight"):
+		clear(v)
+	}
+	return v
 }
 
 // Sizes of recurrent layers.

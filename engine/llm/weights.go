@@ -44,6 +44,8 @@ type weights struct {
 	states     int       // values of the recurrent layers' state of a sequence; 0 without such layers
 	branches   bool      // some branch is not added as it is
 	divisors   []float32 // of rotary frequencies, or nil
+	joint      *joint    // of an MTP head: its rows begin with it; nil elsewhere
+	mtp        *weights  // the MTP head's, in the same memory; nil: there is none
 
 	tensorMemory
 }

@@ -35,7 +35,10 @@ func (r banner) print(w io.Writer) error {
 	i := r.info
 	fmt.Fprintf(&b, "\nweir serves %s on %s\n\n", console.Printable(r.model), r.url)
 	line("model", "%s, %s parameters, %s of weights", i.Architecture, unit.Count(i.Params), unit.Bytes(i.WeightBytes))
-	if i.DraftBytes > 0 {
+	switch {
+	case i.MTPUsed:
+		line("drafts", "by its MTP head, with keys and values in %s", unit.Bytes(i.DraftBytes))
+	case i.DraftBytes > 0:
 		line("drafts", "by a model of its own, in %s", unit.Bytes(i.DraftBytes))
 	}
 	line("context", "%d tokens", i.MaxModelLen)

@@ -4,7 +4,7 @@
     decoders.py FOLDER
 
 writes of each architecture NAME.gguf, the logits of tokens.txt (NAME.logits, float32, [tokens][vocabulary]) and tokens.txt; and of those with
-states the logits of the last rows of long.txt (NAME.long). The
+states the logits of the last rows of long.txt (NAME.long), of those with an MTP head its logits (NAME.mtp). The
 definitions are those of the models' own code and of GGUF's converters, written down here once more in numpy: nothing of it
 is the engine's. Sizes are such that accidents show: key-value heads are fewer than heads, three layers, vocabulary and
 widths are no powers of two; and such that llama.cpp loads the files, whose logits bench/peers/llamacpp.py writes beside these.
@@ -406,6 +406,33 @@ def cohere(arch, seed, window):
     m.save(scale * m.logits(m.layer_norm("output_norm", x, bias=False), tied=True))
 
 
+def glm_mtp(seed, own):
+    """GLM-4.5 with a head: attention with biases and normed heads, of which a part rotates, and experts."""
+    m = Model("glm4moe", "glm4moe-mtp", seed, width=24, heads=6, kv=2, dim=12, ffn=40, layers=3)
+    f = m.file
+    f.add_expert_count(7)
+    f.add_expert_used_count(3)
+    f.add_expert_feed_forward_length(20)
+    f.add_leading_dense_block_count(1)
+    f.add_expert_shared_count(2)
+    f.add_expert_weights_scale(1.5)
+    f.add_expert_weights_norm(True)
+    f.add_rope_dimension_count(6)
+    f.add_nextn_predict_layers(1)
+    def layer(at, x, dense=False):
+        y = m.rms(at + "attn_norm", x)
+        q, k, v = (m.split(a, n) for a, n in zip(m.qkv(at, y, bias=True), (6, 2, 2)))
+        q, k = m.rms(at + "attn_q_norm", q), m.rms(at + "attn_k_norm", k)
+        x = x + m.times(at + "attn_output", m.attend(halves(q, dims=6), halves(k, dims=6), v), m.width)
+        y = m.rms(at + "post_attention_norm", x)
+        return x + (m.gated(at, y, silu) if dense else m.experts(at, y, shared=40, preferred=True, gate=sigmoid, scale=1.5))
+    x = layer("blk.1.", layer("blk.0.", m.embedding[tokens], dense=True))
+    hidden = m.rms("output_norm", x)
+    logits = m.logits(hidden)
+    m.keep("mtp", head(m, "blk.2.", hidden, layer, own))
+    m.save(logits)
+
+
 def mixture(arch, seed, turn=halves, bias=False, heads=False, whole=False, late=False, dense=0, step=1, norm="ffn_norm", factors=None, drafts=0,
             fused=False, kv=2, dim=None, keys=(), dims=None, **experts):
     """Decoders whose networks are mixtures of experts, except for the first ones (dense) or all but every step-th."""
@@ -512,8 +539,8 @@ class Hybrid(Model):
             y = self.rms_groups(at + "ssm_norm.weight", y, groups)
         return self.times(at + "ssm_out", y, self.width)
 
-    def delta(self, at, x, legacy):
-        """Qwen3-Next's gated delta rule: heads of a group of keys are neighbours."""
+    def delta(self, at, x, legacy=False, tiled=False):
+        """Qwen3-Next's gated delta rule: heads of a group of keys are neighbours. Qwen3.5's are tiled: head h has the keys of group h mod groups."""
         heads, key, value, groups = self.state_heads, self.key, self.value, self.groups
         each, inner, shared, n = heads // groups, heads * value, groups * key, len(x)
         if legacy:  # of each group its query, key, values and gates
@@ -522,14 +549,17 @@ class Hybrid(Model):
             mixed = np.concatenate([q, k, v], axis=-1)
         else:
             mixed, z = self.times(at + "attn_qkv", x, 2 * shared + inner), self.times(at + "attn_gate", x, inner)
-        beta, alpha = np.split(self.times(at + "ssm_ba", x, 2 * heads).reshape(n, groups, 2 * each), 2, axis=-1)
+        if tiled:
+            beta, alpha = self.times(at + "ssm_beta", x, heads), self.times(at + "ssm_alpha", x, heads)
+        else:
+            beta, alpha = np.split(self.times(at + "ssm_ba", x, 2 * heads).reshape(n, groups, 2 * each), 2, axis=-1)
         beta, alpha = sigmoid(beta.reshape(n, heads)), alpha.reshape(n, heads)
         mixed = self.convolve(at, mixed, False)
         decay = np.exp(softplus(alpha + self.tensor(at + "ssm_dt.bias", heads, spread=0.5)) * self.tensor(at + "ssm_a", heads, mean=-1, spread=0.2))
         unit = lambda a: a / np.sqrt((a * a).sum(-1, keepdims=True) + EPS)
         y = np.zeros((n, heads, value))
         for h in range(heads):
-            s, g = np.zeros((value, key)), h // each
+            s, g = np.zeros((value, key)), h % groups if tiled else h // each
             for t, row in enumerate(mixed):
                 q, k, v = unit(row[g * key :][:key]) / np.sqrt(key), unit(row[shared + g * key :][:key]), row[2 * shared + h * value :][:value]
                 s = decay[t, h] * s
@@ -588,34 +618,75 @@ def nemotron(name, seed, kinds, experts=None, latent=0, drafts=0):
     m.both(run)
 
 
-def qwen3next(name, seed, legacy):
-    m = Hybrid("qwen3next", name, seed, width=24, heads=6, kv=2, dim=12, ffn=20, layers=4)
-    m.state(4, 6, 2, 12, 12)
-    m.file.add_expert_count(7)
-    m.file.add_expert_used_count(3)
-    m.file.add_expert_feed_forward_length(20)
-    m.file.add_expert_shared_feed_forward_length(28)
-    m.file.add_rope_dimension_count(6)
-    m.file.add_full_attention_interval(3)
-    def run(tokens):
-        x = m.embedding[tokens]
-        for i in range(4):
-            at = f"blk.{i}."
-            y = m.rms(at + "attn_norm", x)
-            if (i + 1) % 3:
-                y = m.delta(at, y, legacy)
-            else:
-                q = m.times(at + "attn_q", y, 2 * 72).reshape(len(x), 6, 2, 12)
-                k, v = m.times(at + "attn_k", y, 24), m.times(at + "attn_v", y, 24)
-                q, gate = m.rms(at + "attn_q_norm", q[:, :, 0].transpose(1, 0, 2)), q[:, :, 1].reshape(len(x), -1)
-                k = m.rms(at + "attn_k_norm", m.split(k, 2))
-                a = m.attend(halves(q, dims=6), halves(k, dims=6), m.split(v, 2))
-                y = m.times(at + "attn_output", a * sigmoid(gate), m.width)
-            x = x + y
-            x = x + m.experts(at, m.rms(at + "post_attention_norm", x), shared=28, gated=True)
-        return m.logits(m.rms("output_norm", x))
+class Qwen(Hybrid):
+    """Qwen3-Next, Qwen3.5 and Qwen3.5's mixtures of experts: all but every third layer have states, and attention has gates."""
 
-    m.both(run)
+    def __init__(self, arch, name, seed, drafts=0):
+        super().__init__(arch, name, seed, width=24, heads=6, kv=2, dim=12, ffn=20, layers=4 + drafts)
+        self.state(4, 6, 2, 12, 12)
+        self.arch, self.mixed = arch, arch != "qwen35"
+        if self.mixed:
+            self.file.add_expert_count(7)
+            self.file.add_expert_used_count(3)
+            self.file.add_expert_feed_forward_length(20)
+            self.file.add_expert_shared_feed_forward_length(28)
+        if arch != "qwen3next":
+            self.file.add_rope_dimension_sections([1, 1, 1, 0])
+        self.file.add_rope_dimension_count(6)
+        self.file.add_full_attention_interval(3)
+        if drafts:
+            self.file.add_nextn_predict_layers(drafts)
+
+    def layer(self, at, x, whole, legacy=False):
+        y = self.rms(at + "attn_norm", x)
+        if not whole:
+            y = self.delta(at, y, legacy, self.arch != "qwen3next")
+        else:
+            q = self.times(at + "attn_q", y, 2 * 72).reshape(len(x), 6, 2, 12)
+            k, v = self.times(at + "attn_k", y, 24), self.times(at + "attn_v", y, 24)
+            q, gate = self.rms(at + "attn_q_norm", q[:, :, 0].transpose(1, 0, 2)), q[:, :, 1].reshape(len(x), -1)
+            k = self.rms(at + "attn_k_norm", self.split(k, 2))
+            a = self.attend(halves(q, dims=6), halves(k, dims=6), self.split(v, 2))
+            y = self.times(at + "attn_output", a * sigmoid(gate), self.width)
+        x = x + y
+        y = self.rms(at + "post_attention_norm", x)
+        return x + (self.experts(at, y, shared=28, gated=True) if self.mixed else self.gated(at, y, silu))
+
+    def hidden(self, tokens, legacy=False):
+        x = self.embedding[tokens]
+        for i in range(4):
+            x = self.layer(f"blk.{i}.", x, (i + 1) % 3 == 0, legacy)
+        return self.rms("output_norm", x)
+
+
+def qwen3next(name, seed, legacy):
+    m = Qwen("qwen3next", name, seed)
+    m.both(lambda tokens: m.logits(m.hidden(tokens, legacy)))
+
+
+CHAINED = 5  # the token behind tokens.txt that an MTP head's last row has
+
+
+def head(m, at, hidden, layer, own=False):
+    """An MTP head's logits (DeepSeek-V3's report, section 2.2; vLLM's qwen3_next_mtp.py and glm4_moe_mtp.py): row p joins the hidden state of
+    position p, which the last norm has passed, with the embedding of the token behind it, and guesses the one behind that. The last row is chained: its
+    hidden state is what the head made of the row before. Own: the head has an embedding, a last norm and an output matrix of its own."""
+    embedding = m.tensor(at + "nextn.embed_tokens.weight", VOCAB, m.width, spread=1) if own else m.embedding
+    def run(hidden, ids):
+        pair = np.concatenate([m.rms(at + "nextn.enorm", embedding[ids]), m.rms(at + "nextn.hnorm", hidden)], axis=-1)
+        x = layer(at, m.times(at + "nextn.eh_proj", pair, m.width))
+        return m.rms(at + "nextn.shared_head_norm" if own else "output_norm", x)
+    given = run(hidden[:-1], tokens[1:])
+    given = run(np.concatenate([hidden[:-1], given[-1:]]), np.append(tokens[1:], CHAINED))
+    return given @ (m.tensor(at + "nextn.shared_head_head.weight", VOCAB, m.width) if own else m.tensor("output.weight", VOCAB, m.width)).T
+
+
+def qwen_mtp(arch, seed, own):
+    m = Qwen(arch, arch + "-mtp", seed, drafts=1)
+    hidden = m.hidden(tokens)
+    logits = m.logits(hidden)
+    m.keep("mtp", head(m, "blk.4.", hidden, lambda at, x: m.layer(at, x, whole=True), own))
+    m.save(logits)
 
 
 def falcon(name, seed, normed):
@@ -718,6 +789,10 @@ if __name__ == "__main__":
     nemotron("nemotron_h_moe-latent", 61, "M-*M-", experts=True, latent=16, drafts=1)
     qwen3next("qwen3next", 80, legacy=False)
     qwen3next("qwen3next-first", 87, legacy=True)
+    qwen_mtp("qwen35", 100, own=False)
+    qwen_mtp("qwen35moe", 98, own=False)
+    qwen_mtp("qwen3next", 98, own=True)
+    glm_mtp(93, own=True)
     falcon("falcon-h1", 64, normed=True)
     falcon("falcon-h1-plain", 65, normed=False)
     lfm2("lfm2-small", 66)

@@ -23,6 +23,8 @@ func Describe(f *gguf.File, c configs.Config) (llm.Info, error) {
 	switch {
 	case OnLlamaCpp(c) && c.Engine.DraftPath != "":
 		return llm.Info{}, fmt.Errorf("--engine %s: it takes no --speculative-model; leave one of them out", configs.LlamaCppEngine)
+	case OnLlamaCpp(c) && c.Engine.MTP:
+		return llm.Info{}, fmt.Errorf("--engine %s: it takes no --speculative-mtp; leave one of them out", configs.LlamaCppEngine)
 	case OnLlamaCpp(c):
 		return describeForLlamaCpp(f, c)
 	}

@@ -261,7 +261,7 @@ func EngineOptions(c configs.Config) (llm.Options, error) {
 		CacheCosts:  cacheCosts{CostsFolder(), cmp.Or(level, isa.Best())},
 		BlockTokens: c.Engine.BlockTokens, MaxModelLen: c.Scheduler.MaxModelLen,
 		CheckTensors: c.Engine.CheckTensors, Scheduler: c.Scheduler, MaxAdapters: c.Model.MaxLoras, MaxAdapterRank: c.Model.MaxLoraRank,
-		Speculate: c.Engine.Speculate || c.Engine.DraftPath != "",
+		Speculate: c.Engine.Speculate || c.Engine.DraftPath != "" || c.Engine.MTP, MTP: c.Engine.MTP,
 	}, nil
 }
 
