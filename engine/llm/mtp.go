@@ -36,7 +36,7 @@ func (o *outline) hasMTP() error {
 	return nil
 }
 
-// planMTP makes the plan of the file's MTP head. Of several the first one is used, for all guesses.
+// planMTP makes the plan of the file's MTP head, of the first one where it has several: that makes all guesses.
 func (o *outline) planMTP() error {
 	if err := o.hasMTP(); err != nil {
 		return err
@@ -59,8 +59,8 @@ func (o *outline) mtpShape(i *Info) cacheShape {
 	return o.plan.mtp.cacheShape().sized(t.Type, t.BlockTokens, max(i.KVTokens, 2*t.BlockTokens)/t.BlockTokens+1)
 }
 
-// mtpHead wants the tensors of the head.
-func (l *loader) mtpHead(h *hparams, p *plan) *weights {
+// asHead wants the tensors of an MTP head with this plan.
+func (p *plan) asHead(l *loader, h *hparams) *weights {
 	at, y := fmt.Sprintf("blk.%d.", h.depth), &p.layers[0]
 	w := &weights{layers: make([]layer, 1), ropes: slices.Clone(p.ropes), embedding: p.embedding, joint: &joint{}, branches: y.branches()}
 	first := len(l.wants)

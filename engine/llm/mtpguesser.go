@@ -77,13 +77,13 @@ func openMTP(e *Engine, o *outline) (_ *mtpGuesser, err error) {
 	}
 	g.tables = make([][]kvcache.BlockID, len(shape.Tables))
 	g.prior = e.model.price(e.info.WeightBytes, e.cpu.Threads())
-	g.rowShare, g.positionShare = e.model.alongShares()
+	g.rowShare, g.positionShare = alongShares(e.model)
 	return g, nil
 }
 
 // alongShares is by what part a row, and a position that it attends to, cost the model more of which an MTP head gets the hidden state: without it the
 // last layer computes keys and values alone of a prompt's rows, as the head does.
-func (m *model) alongShares() (row, position float64) {
+func alongShares(m *model) (row, position float64) {
 	rows, positions := 0, 0
 	for i := range m.layers {
 		rows += m.rowOperations(&m.layers[i])
