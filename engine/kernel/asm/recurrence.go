@@ -22,6 +22,8 @@ func recurrences(ctx *build.Context) {
 		r.convolve()
 		r.update("deltaRule", true, "%s takes rows of a tile through the delta rule; see deltaRulePortable.")
 		r.update("scan", false, "%s takes rows of a tile through the scan; see scanPortable.")
+		r.once("deltaOnce", true, "%s takes a row through the delta rule, in all tiles of a head, from one state to another; both are aligned.")
+		r.once("scanOnce", false, "%s takes a row through the scan, in all tiles of a head, from one state to another; both are aligned.")
 	}
 }
 
@@ -77,82 +79,159 @@ func (r *recurrence) half(base reg.Register, element, half int) operand.Mem {
 
 // update is one pass over the tile for what its rows add, and in the delta rule one before it for what they would find there.
 func (r *recurrence) update(name string, delta bool, doc string) {
-	r.function(name, "(state, k, q, v, out, decay, gain *float32, rows, dim, stride int)", doc)
-	state, v, out := r.param("state"), r.param("v"), r.param("out")
-	decays, gains, left := r.param("decay"), r.param("gain"), r.param("rows")
-	keys, queries := r.param("k"), r.param("q")
-	u, decay := make([]reg.VecVirtual, r.halves()), r.vec()
-	r.each(func(h int) { u[h] = r.vec() })
+	r.function(name, "(state, k, q, v, out, decay, gain *float32, rows, dim, stride, beside, across int, skip float32)", doc)
+	t := r.tile(delta)
+	state, left := r.param("state"), r.param("rows")
 	r.Label("row")
-	r.VBROADCASTSS(at(decays, 0), decay)
-	if delta {
-		found := r.found(state, keys)
-		gain := r.fill(at(gains, 0))
-		r.each(func(h int) {
-			r.VMULPS(decay, found[h], found[h])
-			r.VMOVUPS(r.half(v, 0, h), u[h])
-			r.VSUBPS(found[h], u[h], u[h])
-			r.VMULPS(gain, u[h], u[h])
-		})
-	} else {
-		gain := r.fill(at(gains, 0))
-		r.each(func(h int) { r.VMULPS(r.half(v, 0, h), gain, u[h]) })
-	}
-	sum := r.add(state, keys, queries, u, decay)
-	r.each(func(h int) { r.VMOVUPS(sum[h], r.half(out, 0, h)) })
-	stride := r.param("stride")
-	r.LEAQ(operand.Mem{Base: keys, Index: stride, Scale: 4}, keys)
-	r.LEAQ(operand.Mem{Base: queries, Index: stride, Scale: 4}, queries)
-	r.ADDQ(operand.U8(tileBytes), v)
-	r.ADDQ(operand.U8(tileBytes), out)
-	r.ADDQ(operand.U8(4), decays)
-	r.ADDQ(operand.U8(4), gains)
+	r.row(t, state, state, false, nil)
+	r.step(t.keys, "stride")
+	r.step(t.queries, "stride")
+	r.step(t.v, "beside")
+	r.step(t.out, "across")
+	r.ADDQ(operand.U8(4), t.decay)
+	r.ADDQ(operand.U8(4), t.gain)
 	r.DECQ(left)
 	r.JNZ(operand.LabelRef("row"))
 	r.end()
 }
 
-// overKeys runs body for each sumsBeside elements of a row's key; s is the tile's place.
-func (r *recurrence) overKeys(label string, state reg.Register, vectors []reg.GPVirtual, body func(s reg.Register, at []reg.GPVirtual)) {
-	s, left, places := r.GP64(), r.param("dim"), make([]reg.GPVirtual, len(vectors))
-	r.MOVQ(state, s)
-	for i, v := range vectors {
-		places[i] = r.GP64()
-		r.MOVQ(v, places[i])
+// once takes a row through all tiles of a head, from one state to another that nothing reads soon: what is written passes the caches by. While a tile is
+// computed, the next one is brought.
+func (r *recurrence) once(name string, delta bool, doc string) {
+	r.function(name, "(from, to, k, q, v, out, decay, gain *float32, dim, tiles int, skip float32)", doc)
+	t := r.tile(delta)
+	from, to, left := r.param("from"), r.param("to"), r.param("tiles")
+	size := func() reg.GPVirtual { // bytes of a tile; registers are too few to keep it
+		n := r.param("dim")
+		r.SHLQ(operand.U8(6), n)
+		return n
 	}
+	r.Label("tile")
+	next := size()
+	r.ADDQ(from, next)
+	r.row(t, from, to, true, next)
+	n := size()
+	r.ADDQ(n, from)
+	r.ADDQ(n, to)
+	r.ADDQ(operand.U8(tileBytes), t.v)
+	r.ADDQ(operand.U8(tileBytes), t.out)
+	r.DECQ(left)
+	r.JNZ(operand.LabelRef("tile"))
+	r.SFENCE()
+	r.end()
+}
+
+// tile is what a row brings to a tile.
+type tile struct {
+	delta                              bool
+	keys, queries, v, out, decay, gain reg.GPVirtual
+	skip                               reg.VecVirtual // of the scan
+}
+
+func (r *recurrence) tile(delta bool) *tile {
+	t := &tile{delta: delta, keys: r.param("k"), queries: r.param("q"), v: r.param("v"), out: r.param("out"), decay: r.param("decay"), gain: r.param("gain")}
+	if !delta {
+		t.skip = r.broadcast("skip")
+	}
+	return t
+}
+
+// step moves a place on by so many floats.
+func (r *recurrence) step(place reg.GPVirtual, param string) {
+	r.LEAQ(operand.Mem{Base: place, Index: r.param(param), Scale: 4}, place)
+}
+
+// row takes one row through a tile.
+func (r *recurrence) row(t *tile, from, to reg.GPVirtual, past bool, next reg.GPVirtual) {
+	u, decay := make([]reg.VecVirtual, r.halves()), r.fill(at(t.decay, 0))
+	r.each(func(h int) { u[h] = r.vec() })
+	gain := r.vec()
+	if t.delta {
+		found := r.found(from, t.keys, next)
+		r.VBROADCASTSS(at(t.gain, 0), gain)
+		r.each(func(h int) {
+			r.VMULPS(decay, found[h], found[h])
+			r.VMOVUPS(r.half(t.v, 0, h), u[h])
+			r.VSUBPS(found[h], u[h], u[h])
+			r.VMULPS(gain, u[h], u[h])
+		})
+	} else {
+		r.VBROADCASTSS(at(t.gain, 0), gain)
+		r.each(func(h int) { r.VMULPS(r.half(t.v, 0, h), gain, u[h]) })
+	}
+	sum := r.add(t, from, to, u, decay, past, next)
+	r.each(func(h int) {
+		if !t.delta {
+			r.VFMADD231PS(r.half(t.v, 0, h), t.skip, sum[h])
+		}
+		r.VMOVUPS(sum[h], r.half(t.out, 0, h))
+	})
+}
+
+// overKeys runs body for each sumsBeside elements of a row's key; all are places that move on, a tile's by tileBytes for an element, a vector's by 4.
+func (r *recurrence) overKeys(label string, tiles, vectors []reg.GPVirtual, next reg.GPVirtual, lines int, body func(tiles, vectors []reg.GPVirtual)) {
+	left := r.param("dim")
+	tiles, vectors = r.copies(tiles), r.copies(vectors)
 	r.Label(label)
-	body(s, places)
-	r.ADDQ(operand.I32(sumsBeside*tileBytes), s)
-	for _, p := range places {
+	body(tiles, vectors)
+	for _, p := range tiles {
+		r.ADDQ(operand.I32(sumsBeside*tileBytes), p)
+	}
+	for _, p := range vectors {
 		r.ADDQ(operand.U8(4*sumsBeside), p)
+	}
+	if next != nil {
+		for i := range lines {
+			r.PREFETCHT0(at(next, 64*i))
+		}
+		r.ADDQ(operand.I32(64*lines), next)
 	}
 	r.SUBQ(operand.U8(sumsBeside), left)
 	r.JNZ(operand.LabelRef(label))
 }
 
-// found is what the tile has for a key: the sum of its elements' states, each times the element.
-func (r *recurrence) found(state, keys reg.GPVirtual) []reg.VecVirtual {
+func (r *recurrence) copies(places []reg.GPVirtual) []reg.GPVirtual {
+	all := make([]reg.GPVirtual, len(places))
+	for i, p := range places {
+		all[i] = r.GP64()
+		r.MOVQ(p, all[i])
+	}
+	return all
+}
+
+// found is what the tile has for a key: the sum of its elements' states, each times the element. Half of the next tile is brought meanwhile.
+func (r *recurrence) found(state, keys, next reg.GPVirtual) []reg.VecVirtual {
 	acc := r.zeros(sumsBeside * r.halves())
-	r.overKeys("find", state, []reg.GPVirtual{keys}, func(s reg.Register, p []reg.GPVirtual) {
+	r.overKeys("find", []reg.GPVirtual{state}, []reg.GPVirtual{keys}, next, sumsBeside/2, func(s, p []reg.GPVirtual) {
 		for i := range sumsBeside {
 			k := r.fill(at(p[0], 4*i))
-			r.each(func(h int) { r.VFMADD231PS(r.half(s, i, h), k, acc[i*r.halves()+h]) })
+			r.each(func(h int) { r.VFMADD231PS(r.half(s[0], i, h), k, acc[i*r.halves()+h]) })
 		}
 	})
 	return r.joined(acc)
 }
 
 // add lets the state decay, adds u times the key, and returns what the tile has for the query then.
-func (r *recurrence) add(state, keys, queries reg.GPVirtual, u []reg.VecVirtual, decay reg.VecVirtual) []reg.VecVirtual {
-	acc := r.zeros(sumsBeside * r.halves())
-	r.overKeys("add", state, []reg.GPVirtual{keys, queries}, func(s reg.Register, p []reg.GPVirtual) {
+func (r *recurrence) add(t *tile, from, to reg.GPVirtual, u []reg.VecVirtual, decay reg.VecVirtual, past bool, next reg.GPVirtual) []reg.VecVirtual {
+	acc, tiles, lines := r.zeros(sumsBeside*r.halves()), []reg.GPVirtual{from}, sumsBeside
+	if past {
+		tiles = append(tiles, to)
+	}
+	if t.delta {
+		lines /= 2
+	}
+	r.overKeys("add", tiles, []reg.GPVirtual{t.keys, t.queries}, next, lines, func(s, p []reg.GPVirtual) {
 		for i := range sumsBeside {
 			k, q := r.fill(at(p[0], 4*i)), r.fill(at(p[1], 4*i))
 			r.each(func(h int) {
 				x := r.vec()
-				r.VMULPS(r.half(s, i, h), decay, x)
+				r.VMULPS(r.half(s[0], i, h), decay, x)
 				r.VFMADD231PS(u[h], k, x)
-				r.VMOVUPS(x, r.half(s, i, h))
+				if past {
+					r.VMOVNTPS(x, r.half(s[1], i, h))
+				} else {
+					r.VMOVUPS(x, r.half(s[0], i, h))
+				}
 				r.VFMADD231PS(x, q, acc[i*r.halves()+h])
 			})
 		}

@@ -13,11 +13,13 @@ const (
 )
 
 // run is some rows of a tile: a value of each of its lanes, and what goes with the row. decay and gain have an element for each row,
-// v and out tileValues, k and q begin stride elements apart.
+// k and q begin stride elements apart, v and out beside and across.
 type run struct {
 	state                     []float32 // [dim][tileValues]
 	k, q, v, out, decay, gain []float32
-	dim, stride               int
+	dim                       int
+	stride, beside, across    int
+	skip                      float32 // of the scan: by how much v counts beside what the tile gives
 }
 
 // rows is how many rows there are.
@@ -27,11 +29,42 @@ func (r *run) rows() int { return len(r.decay) }
 func (r *run) check() {
 	n := r.rows()
 	_ = r.gain[n-1]
-	_, _ = r.v[n*tileValues-1], r.out[n*tileValues-1]
+	_, _ = r.v[(n-1)*r.beside+tileValues-1], r.out[(n-1)*r.across+tileValues-1]
 	_, _ = r.k[(n-1)*r.stride+r.dim-1], r.q[(n-1)*r.stride+r.dim-1]
 	_ = r.state[r.dim*tileValues-1]
+	r.checkSize()
+}
+
+func (r *run) checkSize() {
 	if r.dim < sumsBeside || r.dim%sumsBeside != 0 {
 		panic("recurrence: keys of an odd size")
+	}
+}
+
+// once is one row of all tiles of a head, which takes their state from one place to another.
+type once struct {
+	run
+	from []float32 // [tiles][dim][tileValues], as state
+}
+
+// tiles is how many tiles there are.
+func (o *once) tiles() int { return len(o.from) / (o.dim * tileValues) }
+
+// check panics where a kernel would read or write beyond what it is given.
+func (o *once) check() {
+	n := o.tiles() * tileValues
+	_, _, _, _ = o.v[n-1], o.out[n-1], o.k[o.dim-1], o.q[o.dim-1]
+	_, _, _ = o.state[n*o.dim-1], o.decay[0], o.gain[0]
+	o.checkSize()
+}
+
+// each does the tiles one by one.
+func (o *once) each(rule func(*run)) {
+	copy(o.state, o.from)
+	r, size := o.run, o.dim*tileValues
+	for t := range o.tiles() {
+		r.state, r.v, r.out = o.state[t*size:][:size], o.v[t*tileValues:][:tileValues], o.out[t*tileValues:][:tileValues]
+		rule(&r)
 	}
 }
 
@@ -40,37 +73,40 @@ func (r *run) check() {
 func deltaRulePortable(r *run) {
 	var u [tileValues]float32
 	for i, d := range r.decay {
-		k, q, v := r.k[i*r.stride:][:r.dim], r.q[i*r.stride:][:r.dim], r.v[i*tileValues:][:tileValues]
+		k, q, v := r.k[i*r.stride:][:r.dim], r.q[i*r.stride:][:r.dim], r.v[i*r.beside:][:tileValues]
 		found := r.sum(k)
 		for l := range u {
 			u[l] = r.gain[i] * (v[l] - d*found[l])
 		}
-		r.add(i, k, q, &u, d)
+		sum := r.add(k, q, &u, d)
+		copy(r.out[i*r.across:], sum[:])
 	}
 }
 
-// scanPortable: each row lets the state decay, and adds its value times its key: S = d S + gain v k; out = S q.
+// scanPortable: each row lets the state decay, and adds its value times its key: S = d S + gain v k; out = S q + skip v.
 func scanPortable(r *run) {
 	var u [tileValues]float32
 	for i, d := range r.decay {
-		k, q, v := r.k[i*r.stride:][:r.dim], r.q[i*r.stride:][:r.dim], r.v[i*tileValues:][:tileValues]
+		k, q, v := r.k[i*r.stride:][:r.dim], r.q[i*r.stride:][:r.dim], r.v[i*r.beside:][:tileValues]
 		for l := range u {
 			u[l] = r.gain[i] * v[l]
 		}
-		r.add(i, k, q, &u, d)
+		sum := r.add(k, q, &u, d)
+		for l, x := range v {
+			r.out[i*r.across+l] = sum[l] + r.skip*x
+		}
 	}
 }
 
-// add: S = d S + u k; out = S q.
-func (r *run) add(i int, k, q []float32, u *[tileValues]float32, d float32) {
+// add: S = d S + u k; it returns S q.
+func (r *run) add(k, q []float32, u *[tileValues]float32, d float32) [tileValues]float32 {
 	for j, a := range k {
 		s := (*[tileValues]float32)(r.state[j*tileValues:])
 		for l := range s {
 			s[l] = d*s[l] + u[l]*a
 		}
 	}
-	sum := r.sum(q)
-	copy(r.out[i*tileValues:], sum[:])
+	return r.sum(q)
 }
 
 // sum is what the tile has for a key, in the order of the other levels.

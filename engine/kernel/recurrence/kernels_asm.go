@@ -8,9 +8,9 @@ func deltaRule(level isa.Level, r *run) {
 	r.check()
 	switch level {
 	case isa.AVX512:
-		deltaRuleAVX512(&r.state[0], &r.k[0], &r.q[0], &r.v[0], &r.out[0], &r.decay[0], &r.gain[0], r.rows(), r.dim, r.stride)
+		deltaRuleAVX512(&r.state[0], &r.k[0], &r.q[0], &r.v[0], &r.out[0], &r.decay[0], &r.gain[0], r.rows(), r.dim, r.stride, r.beside, r.across, r.skip)
 	case isa.AVX2:
-		deltaRuleAVX2(&r.state[0], &r.k[0], &r.q[0], &r.v[0], &r.out[0], &r.decay[0], &r.gain[0], r.rows(), r.dim, r.stride)
+		deltaRuleAVX2(&r.state[0], &r.k[0], &r.q[0], &r.v[0], &r.out[0], &r.decay[0], &r.gain[0], r.rows(), r.dim, r.stride, r.beside, r.across, r.skip)
 	default:
 		deltaRulePortable(r)
 	}
@@ -20,11 +20,35 @@ func scan(level isa.Level, r *run) {
 	r.check()
 	switch level {
 	case isa.AVX512:
-		scanAVX512(&r.state[0], &r.k[0], &r.q[0], &r.v[0], &r.out[0], &r.decay[0], &r.gain[0], r.rows(), r.dim, r.stride)
+		scanAVX512(&r.state[0], &r.k[0], &r.q[0], &r.v[0], &r.out[0], &r.decay[0], &r.gain[0], r.rows(), r.dim, r.stride, r.beside, r.across, r.skip)
 	case isa.AVX2:
-		scanAVX2(&r.state[0], &r.k[0], &r.q[0], &r.v[0], &r.out[0], &r.decay[0], &r.gain[0], r.rows(), r.dim, r.stride)
+		scanAVX2(&r.state[0], &r.k[0], &r.q[0], &r.v[0], &r.out[0], &r.decay[0], &r.gain[0], r.rows(), r.dim, r.stride, r.beside, r.across, r.skip)
 	default:
 		scanPortable(r)
+	}
+}
+
+func deltaOnce(level isa.Level, o *once) {
+	o.check()
+	switch level {
+	case isa.AVX512:
+		deltaOnceAVX512(&o.from[0], &o.state[0], &o.k[0], &o.q[0], &o.v[0], &o.out[0], &o.decay[0], &o.gain[0], o.dim, o.tiles(), o.skip)
+	case isa.AVX2:
+		deltaOnceAVX2(&o.from[0], &o.state[0], &o.k[0], &o.q[0], &o.v[0], &o.out[0], &o.decay[0], &o.gain[0], o.dim, o.tiles(), o.skip)
+	default:
+		o.each(deltaRulePortable)
+	}
+}
+
+func scanOnce(level isa.Level, o *once) {
+	o.check()
+	switch level {
+	case isa.AVX512:
+		scanOnceAVX512(&o.from[0], &o.state[0], &o.k[0], &o.q[0], &o.v[0], &o.out[0], &o.decay[0], &o.gain[0], o.dim, o.tiles(), o.skip)
+	case isa.AVX2:
+		scanOnceAVX2(&o.from[0], &o.state[0], &o.k[0], &o.q[0], &o.v[0], &o.out[0], &o.decay[0], &o.gain[0], o.dim, o.tiles(), o.skip)
+	default:
+		o.each(scanPortable)
 	}
 }
 

@@ -14,6 +14,16 @@ func scan(_ isa.Level, r *run) {
 	scanPortable(r)
 }
 
+func deltaOnce(_ isa.Level, o *once) {
+	o.check()
+	o.each(deltaRulePortable)
+}
+
+func scanOnce(_ isa.Level, o *once) {
+	o.check()
+	o.each(scanPortable)
+}
+
 func convolve(_ isa.Level, dst, bias []float32, rows [][]float32, w []float32, stride int) {
 	convolvePortable(dst, bias, rows, w, stride)
 }

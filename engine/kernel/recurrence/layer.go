@@ -3,6 +3,7 @@ package recurrence
 import (
 	"fmt"
 	"math"
+	"unsafe"
 
 	"weir/engine/kernel/isa"
 	"weir/engine/kernel/pool"
@@ -44,6 +45,7 @@ type Worker struct {
 
 	convolution convolutionJob
 	heads       headJob
+	ends        []int // see pool.Member.Sweep
 }
 
 // New returns what computes layers at a level.
@@ -60,7 +62,26 @@ func (w *Worker) Run(l *Layer, rows *Rows) {
 		return
 	}
 	w.heads = headJob{w: w, l: l, rows: rows}
-	w.member.Run(&w.heads, len(rows.Spans)*l.Heads, 1)
+	items := len(rows.Spans) * l.Heads
+	if !rows.single() {
+		w.member.Run(&w.heads, items, 1)
+		return
+	}
+	w.ends = w.ends[:0]
+	for i := range len(w.own) {
+		w.ends = append(w.ends, (i+1)*items/len(w.own))
+	}
+	w.member.Sweep(&w.heads, w.ends)
+}
+
+// single reports whether each sequence has one row, which takes no longer than memory brings its state.
+func (r *Rows) single() bool {
+	for i := range r.Spans {
+		if r.Spans[i].Count > 1 {
+			return false
+		}
+	}
+	return true
 }
 
 // check panics where rows do not fit the layer.
@@ -152,21 +173,27 @@ type headJob struct {
 // Do computes the head's tiles for some rows at a time.
 func (j *headJob) Do(worker, item int) {
 	l, span, head := j.l, &j.rows.Spans[item/j.l.Heads], item%j.l.Heads
-	size := l.headState()
+	size, own := l.headState(), &j.w.own[worker]
 	at := l.tail() + head*size
 	state := span.To[at : at+size]
+	own.reserve(l)
 	switch {
 	case span.From == nil:
 		clear(state)
-	case &span.From[0] != &span.To[0]:
+	case &span.From[0] == &span.To[0]:
+	case span.Count == 1 && l.ValueDim%tileValues == 0 && aligned(state) && aligned(span.From[at:]):
+		j.once(own, state, span.From[at:at+size], head, span.Row)
+		return
+	default:
 		copy(state, span.From[at:at+size])
 	}
-	own := &j.w.own[worker]
-	own.reserve(l)
 	for first := 0; first < span.Count; first += mostRows {
 		j.some(own, state, head, span.Row+first, min(mostRows, span.Count-first))
 	}
 }
+
+// aligned reports whether x begins where a cache line does.
+func aligned(x []float32) bool { return uintptr(unsafe.Pointer(&x[0]))%64 == 0 }
 
 func (s *scratch) reserve(l *Layer) {
 	if n := mostRows * l.KeyDim; l.Kind == Delta && len(s.keys) < n {
@@ -174,45 +201,67 @@ func (s *scratch) reserve(l *Layer) {
 	}
 }
 
-// some takes n rows through a head's tiles.
-func (j *headJob) some(own *scratch, state []float32, head, first, n int) {
-	l := j.l
-	j.prepare(own, head, first, n)
-	r := run{v: own.values[:], out: own.out[:], decay: own.decay[:n], gain: own.gain[:n], dim: l.KeyDim}
-	if l.Kind == Delta {
-		r.k, r.q, r.stride = own.keys, own.queries, l.KeyDim
+// once takes a row through a head, from one state to another.
+func (j *headJob) once(own *scratch, state, from []float32, head, row int) {
+	o := once{run: j.begin(own, head, row, 1), from: from}
+	o.state, o.v, o.out = state, o.v[:j.l.ValueDim], o.out[:j.l.ValueDim]
+	if j.l.Kind == Delta {
+		deltaOnce(j.w.level, &o)
 	} else {
-		x := j.rows.X[first*l.Channels:]
-		r.k, r.q, r.stride = x[l.keys(head):], x[l.queries(head):], l.Channels
-	}
-	for t := range l.tiles() {
-		lo := t * tileValues
-		width := min(tileValues, l.ValueDim-lo)
-		values := l.values(head) + lo
-		for i := range n {
-			v := own.values[i*tileValues:][:tileValues]
-			clear(v[copy(v, j.rows.X[(first+i)*l.Channels+values:][:width]):])
-		}
-		r.state = state[t*l.KeyDim*tileValues:][:l.KeyDim*tileValues]
-		if l.Kind == Delta {
-			deltaRule(j.w.level, &r)
-		} else {
-			scan(j.w.level, &r)
-		}
-		for i := range n {
-			out := j.rows.Out[(first+i)*l.Width()+head*l.ValueDim+lo:][:width]
-			copy(out, own.out[i*tileValues:])
-			if l.Kind == Scan {
-				vector.AddScaled(j.w.level, out, own.values[i*tileValues:], l.Skip[head])
-			}
-		}
+		scanOnce(j.w.level, &o)
 	}
 }
 
-// prepare computes what goes with rows: decays, gains, and with the delta rule keys and queries of length one, queries divided by the
+// some takes n rows through a head's tiles.
+func (j *headJob) some(own *scratch, state []float32, head, first, n int) {
+	l, r := j.l, j.begin(own, head, first, n)
+	v, out, size := r.v, r.out, l.KeyDim*tileValues
+	for t := range l.tiles() {
+		lo := t * tileValues
+		r.state = state[t*size:][:size]
+		if width := l.ValueDim - lo; width < tileValues {
+			j.narrow(own, r, v[lo:], out[lo:], width)
+			continue
+		}
+		r.v, r.out = v[lo:], out[lo:]
+		j.update(&r)
+	}
+}
+
+// update takes rows through a tile.
+func (j *headJob) update(r *run) {
+	if j.l.Kind == Delta {
+		deltaRule(j.w.level, r)
+	} else {
+		scan(j.w.level, r)
+	}
+}
+
+// narrow is update for a tile of fewer values.
+func (j *headJob) narrow(own *scratch, r run, v, out []float32, width int) {
+	beside, across := r.beside, r.across
+	r.v, r.beside, r.out, r.across = own.values[:], tileValues, own.out[:], tileValues
+	for i := range r.rows() {
+		to := own.values[i*tileValues:][:tileValues]
+		clear(to[copy(to, v[i*beside:][:width]):])
+	}
+	j.update(&r)
+	for i := range r.rows() {
+		copy(out[i*across:][:width], own.out[i*tileValues:])
+	}
+}
+
+// begin computes what goes with rows: decays, gains, and with the delta rule keys and queries of length one, queries divided by the
 // root of their size.
-func (j *headJob) prepare(own *scratch, head, first, n int) {
-	l, rate, shift := j.l, float64(j.l.Rate[head]), float64(j.l.Shift[head])
+func (j *headJob) begin(own *scratch, head, first, n int) run {
+	l, x, rate, shift := j.l, j.rows.X[first*j.l.Channels:], float64(j.l.Rate[head]), float64(j.l.Shift[head])
+	r := run{
+		k: x[l.keys(head):], q: x[l.queries(head):], stride: l.Channels, dim: l.KeyDim, decay: own.decay[:n], gain: own.gain[:n],
+		v: x[l.values(head):], beside: l.Channels, out: j.rows.Out[first*l.Width()+head*l.ValueDim:], across: l.Width(),
+	}
+	if l.Kind == Scan {
+		r.skip = l.Skip[head]
+	}
 	for i := range n {
 		at := (first+i)*l.Heads + head
 		time := vector.Softplus(float64(j.rows.Time[at]) + shift)
@@ -222,21 +271,18 @@ func (j *headJob) prepare(own *scratch, head, first, n int) {
 			continue
 		}
 		own.gain[i] = float32(1 / (1 + math.Exp(-float64(j.rows.Gain[at]))))
-		x := j.rows.X[(first+i)*l.Channels:]
-		l.norm(own.keys[i*l.KeyDim:][:l.KeyDim], x[l.keys(head):], 1)
-		l.norm(own.queries[i*l.KeyDim:][:l.KeyDim], x[l.queries(head):], 1/math.Sqrt(float64(l.KeyDim)))
+		j.norm(own.keys[i*l.KeyDim:][:l.KeyDim], r.k[i*r.stride:], 1)
+		j.norm(own.queries[i*l.KeyDim:][:l.KeyDim], r.q[i*r.stride:], 1/math.Sqrt(float64(l.KeyDim)))
 	}
+	if l.Kind == Delta {
+		r.k, r.q, r.stride = own.keys, own.queries, l.KeyDim
+	}
+	return r
 }
 
 // norm: dst = x f / sqrt(the sum of x^2 + eps).
-func (l *Layer) norm(dst, x []float32, f float64) {
+func (j *headJob) norm(dst, x []float32, f float64) {
 	x = x[:len(dst)]
-	sum := 0.0
-	for _, v := range x {
-		sum += float64(v) * float64(v)
-	}
-	by := float32(f / math.Sqrt(sum+float64(l.Eps)))
-	for i, v := range x {
-		dst[i] = v * by
-	}
+	clear(dst)
+	vector.AddScaled(j.w.level, dst, x, float32(f/math.Sqrt(float64(vector.SumSquares(j.w.level, x))+float64(j.l.Eps))))
 }

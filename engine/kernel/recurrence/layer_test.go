@@ -19,6 +19,7 @@ var shapes = []Shape{
 	{Kind: Delta, Taps: 4, Channels: 2*2*16 + 4*16, Heads: 4, Groups: 2, KeyDim: 16, ValueDim: 16},
 	{Kind: Delta, Taps: 4, Channels: 2*128 + 3*24, Heads: 3, Groups: 1, KeyDim: 128, ValueDim: 24},
 	{Kind: Delta, Taps: 4, Channels: 2*2*16 + 4*16, Heads: 4, Groups: 2, KeyDim: 16, ValueDim: 16, Beside: true},
+	{Kind: Delta, Taps: 4, Channels: 2*64 + 2*48, Heads: 2, Groups: 1, KeyDim: 64, ValueDim: 48},
 	{Kind: Scan, Taps: 4, Channels: 2*2*16 + 8*16, Heads: 8, Groups: 2, KeyDim: 16, ValueDim: 16},
 	{Kind: Scan, Taps: 2, Channels: 2*4 + 2*40, Heads: 2, Groups: 1, KeyDim: 4, ValueDim: 40},
 }
@@ -238,6 +239,32 @@ func TestSequencesDoNotMeet(t *testing.T) {
 	})
 }
 
+// TestSingleRowsMoveTheirState: a row that finds its state in one place and leaves it in another gets what it gets in place, wherever both lie.
+func TestSingleRowsMoveTheirState(t *testing.T) {
+	eachLayer(t, func(t *testing.T, w *Worker, l *Layer, r *rand.Rand) {
+		in, n := inputOf(l.Shape, 1, r), l.StateValues()
+		before := randoms(r, n, 0.1)
+		state := slices.Clone(before)
+		want := in.run(w, l, 0, 1, state, state)
+		for _, offset := range []int{0, 1, 8} {
+			from, to := fromLine(n, offset), fromLine(n, 0)
+			copy(from, before)
+			same(t, "rows", in.run(w, l, 0, 1, from, to), want)
+			same(t, "state", to, state)
+			same(t, "the state before", from, before)
+		}
+	})
+}
+
+// fromLine is room for n floats, the first of them so many behind the beginning of a cache line.
+func fromLine(n, offset int) []float32 {
+	x := make([]float32, n+offset+64/4)
+	for !aligned(x) {
+		x = x[1:]
+	}
+	return x[offset:][:n]
+}
+
 func same(t *testing.T, what string, got, want []float32) {
 	t.Helper()
 	for i := range want {
@@ -258,7 +285,7 @@ func TestVectorLevelsGiveTheSameBits(t *testing.T) {
 		n := 9
 		x := run{
 			k: randoms(r, n*s.KeyDim, 1), q: randoms(r, n*s.KeyDim, 1), v: randoms(r, n*tileValues, 1), decay: randoms(r, n, 0.5), gain: randoms(r, n, 1),
-			dim: s.KeyDim, stride: s.KeyDim,
+			dim: s.KeyDim, stride: s.KeyDim, beside: tileValues, across: tileValues, skip: 0.5,
 		}
 		state := randoms(r, s.KeyDim*tileValues, 1)
 		for _, update := range []func(isa.Level, *run){deltaRule, scan} {

@@ -12,12 +12,22 @@ func convolveAVX512(dst []float32, bias *float32, rows **float32, w *float32, st
 // deltaRuleAVX512 takes rows of a tile through the delta rule; see deltaRulePortable.
 //
 //go:noescape
-func deltaRuleAVX512(state *float32, k *float32, q *float32, v *float32, out *float32, decay *float32, gain *float32, rows int, dim int, stride int)
+func deltaRuleAVX512(state *float32, k *float32, q *float32, v *float32, out *float32, decay *float32, gain *float32, rows int, dim int, stride int, beside int, across int, skip float32)
 
 // scanAVX512 takes rows of a tile through the scan; see scanPortable.
 //
 //go:noescape
-func scanAVX512(state *float32, k *float32, q *float32, v *float32, out *float32, decay *float32, gain *float32, rows int, dim int, stride int)
+func scanAVX512(state *float32, k *float32, q *float32, v *float32, out *float32, decay *float32, gain *float32, rows int, dim int, stride int, beside int, across int, skip float32)
+
+// deltaOnceAVX512 takes a row through the delta rule, in all tiles of a head, from one state to another; both are aligned.
+//
+//go:noescape
+func deltaOnceAVX512(from *float32, to *float32, k *float32, q *float32, v *float32, out *float32, decay *float32, gain *float32, dim int, tiles int, skip float32)
+
+// scanOnceAVX512 takes a row through the scan, in all tiles of a head, from one state to another; both are aligned.
+//
+//go:noescape
+func scanOnceAVX512(from *float32, to *float32, k *float32, q *float32, v *float32, out *float32, decay *float32, gain *float32, dim int, tiles int, skip float32)
 
 // convolveAVX2 computes dst[i] = bias[i] + the sum of rows[t][i]*w[t*stride+i] over the taps, in their order.
 //
@@ -27,9 +37,19 @@ func convolveAVX2(dst []float32, bias *float32, rows **float32, w *float32, stri
 // deltaRuleAVX2 takes rows of a tile through the delta rule; see deltaRulePortable.
 //
 //go:noescape
-func deltaRuleAVX2(state *float32, k *float32, q *float32, v *float32, out *float32, decay *float32, gain *float32, rows int, dim int, stride int)
+func deltaRuleAVX2(state *float32, k *float32, q *float32, v *float32, out *float32, decay *float32, gain *float32, rows int, dim int, stride int, beside int, across int, skip float32)
 
 // scanAVX2 takes rows of a tile through the scan; see scanPortable.
 //
 //go:noescape
-func scanAVX2(state *float32, k *float32, q *float32, v *float32, out *float32, decay *float32, gain *float32, rows int, dim int, stride int)
+func scanAVX2(state *float32, k *float32, q *float32, v *float32, out *float32, decay *float32, gain *float32, rows int, dim int, stride int, beside int, across int, skip float32)
+
+// deltaOnceAVX2 takes a row through the delta rule, in all tiles of a head, from one state to another; both are aligned.
+//
+//go:noescape
+func deltaOnceAVX2(from *float32, to *float32, k *float32, q *float32, v *float32, out *float32, decay *float32, gain *float32, dim int, tiles int, skip float32)
+
+// scanOnceAVX2 takes a row through the scan, in all tiles of a head, from one state to another; both are aligned.
+//
+//go:noescape
+func scanOnceAVX2(from *float32, to *float32, k *float32, q *float32, v *float32, out *float32, decay *float32, gain *float32, dim int, tiles int, skip float32)

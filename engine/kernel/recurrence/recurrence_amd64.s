@@ -65,172 +65,376 @@ done1:
 	VZEROUPPER
 	RET
 
-// func deltaRuleAVX512(state *float32, k *float32, q *float32, v *float32, out *float32, decay *float32, gain *float32, rows int, dim int, stride int)
+// func deltaRuleAVX512(state *float32, k *float32, q *float32, v *float32, out *float32, decay *float32, gain *float32, rows int, dim int, stride int, beside int, across int, skip float32)
 // Requires: AVX, AVX512DQ, AVX512F
-TEXT ·deltaRuleAVX512(SB), NOSPLIT, $0-80
-	MOVQ state+0(FP), AX
-	MOVQ v+24(FP), CX
-	MOVQ out+32(FP), DX
-	MOVQ decay+40(FP), BX
-	MOVQ gain+48(FP), SI
-	MOVQ rows+56(FP), DI
-	MOVQ k+8(FP), R8
-	MOVQ q+16(FP), R9
+TEXT ·deltaRuleAVX512(SB), NOSPLIT, $0-100
+	MOVQ k+8(FP), AX
+	MOVQ q+16(FP), CX
+	MOVQ v+24(FP), DX
+	MOVQ out+32(FP), BX
+	MOVQ decay+40(FP), SI
+	MOVQ gain+48(FP), DI
+	MOVQ state+0(FP), R8
+	MOVQ rows+56(FP), R9
 
 row:
-	VBROADCASTSS (BX), Z0
-	VXORPS       Z2, Z2, Z2
-	VXORPS       Z1, Z1, Z1
+	VBROADCASTSS (SI), Z0
 	VXORPS       Z3, Z3, Z3
+	VXORPS       Z1, Z1, Z1
+	VXORPS       Z2, Z2, Z2
 	VXORPS       Z4, Z4, Z4
-	MOVQ         dim+64(FP), R11
-	MOVQ         AX, R10
-	MOVQ         R8, R12
+	MOVQ         dim+64(FP), R10
+	MOVQ         R8, R11
+	MOVQ         AX, R12
 
 find:
 	VBROADCASTSS (R12), Z5
-	VFMADD231PS  (R10), Z5, Z2
+	VFMADD231PS  (R11), Z5, Z3
 	VBROADCASTSS 4(R12), Z5
-	VFMADD231PS  64(R10), Z5, Z1
+	VFMADD231PS  64(R11), Z5, Z1
 	VBROADCASTSS 8(R12), Z5
-	VFMADD231PS  128(R10), Z5, Z3
+	VFMADD231PS  128(R11), Z5, Z2
 	VBROADCASTSS 12(R12), Z5
-	VFMADD231PS  192(R10), Z5, Z4
-	ADDQ         $+256, R10
+	VFMADD231PS  192(R11), Z5, Z4
+	ADDQ         $+256, R11
 	ADDQ         $0x10, R12
-	SUBQ         $0x04, R11
+	SUBQ         $0x04, R10
 	JNZ          find
-	VADDPS       Z1, Z2, Z2
-	VADDPS       Z4, Z3, Z3
-	VADDPS       Z3, Z2, Z2
-	VBROADCASTSS (SI), Z3
-	VMULPS       Z0, Z2, Z2
-	VMOVUPS      (CX), Z1
-	VSUBPS       Z2, Z1, Z1
-	VMULPS       Z3, Z1, Z1
+	VADDPS       Z1, Z3, Z3
+	VADDPS       Z4, Z2, Z2
+	VADDPS       Z2, Z3, Z3
+	VBROADCASTSS (DI), Z2
+	VMULPS       Z0, Z3, Z3
+	VMOVUPS      (DX), Z1
+	VSUBPS       Z3, Z1, Z1
+	VMULPS       Z2, Z1, Z1
 	VXORPS       Z2, Z2, Z2
 	VXORPS       Z3, Z3, Z3
 	VXORPS       Z4, Z4, Z4
 	VXORPS       Z5, Z5, Z5
-	MOVQ         dim+64(FP), R11
-	MOVQ         AX, R10
-	MOVQ         R8, R12
-	MOVQ         R9, R13
+	MOVQ         dim+64(FP), R10
+	MOVQ         R8, R11
+	MOVQ         AX, R12
+	MOVQ         CX, R13
 
 add:
 	VBROADCASTSS (R12), Z6
 	VBROADCASTSS (R13), Z7
-	VMULPS       (R10), Z0, Z8
+	VMULPS       (R11), Z0, Z8
 	VFMADD231PS  Z1, Z6, Z8
-	VMOVUPS      Z8, (R10)
+	VMOVUPS      Z8, (R11)
 	VFMADD231PS  Z8, Z7, Z2
 	VBROADCASTSS 4(R12), Z6
 	VBROADCASTSS 4(R13), Z7
-	VMULPS       64(R10), Z0, Z8
+	VMULPS       64(R11), Z0, Z8
 	VFMADD231PS  Z1, Z6, Z8
-	VMOVUPS      Z8, 64(R10)
+	VMOVUPS      Z8, 64(R11)
 	VFMADD231PS  Z8, Z7, Z3
 	VBROADCASTSS 8(R12), Z6
 	VBROADCASTSS 8(R13), Z7
-	VMULPS       128(R10), Z0, Z8
+	VMULPS       128(R11), Z0, Z8
 	VFMADD231PS  Z1, Z6, Z8
-	VMOVUPS      Z8, 128(R10)
+	VMOVUPS      Z8, 128(R11)
 	VFMADD231PS  Z8, Z7, Z4
 	VBROADCASTSS 12(R12), Z6
 	VBROADCASTSS 12(R13), Z7
-	VMULPS       192(R10), Z0, Z8
+	VMULPS       192(R11), Z0, Z8
 	VFMADD231PS  Z1, Z6, Z8
-	VMOVUPS      Z8, 192(R10)
+	VMOVUPS      Z8, 192(R11)
 	VFMADD231PS  Z8, Z7, Z5
-	ADDQ         $+256, R10
+	ADDQ         $+256, R11
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R13
-	SUBQ         $0x04, R11
+	SUBQ         $0x04, R10
 	JNZ          add
 	VADDPS       Z3, Z2, Z2
 	VADDPS       Z5, Z4, Z4
 	VADDPS       Z4, Z2, Z2
-	VMOVUPS      Z2, (DX)
+	VMOVUPS      Z2, (BX)
 	MOVQ         stride+72(FP), R10
-	LEAQ         (R8)(R10*4), R8
-	LEAQ         (R9)(R10*4), R9
-	ADDQ         $0x40, CX
-	ADDQ         $0x40, DX
-	ADDQ         $0x04, BX
+	LEAQ         (AX)(R10*4), AX
+	MOVQ         stride+72(FP), R10
+	LEAQ         (CX)(R10*4), CX
+	MOVQ         beside+80(FP), R10
+	LEAQ         (DX)(R10*4), DX
+	MOVQ         across+88(FP), R10
+	LEAQ         (BX)(R10*4), BX
 	ADDQ         $0x04, SI
-	DECQ         DI
+	ADDQ         $0x04, DI
+	DECQ         R9
 	JNZ          row
 	VZEROUPPER
 	RET
 
-// func scanAVX512(state *float32, k *float32, q *float32, v *float32, out *float32, decay *float32, gain *float32, rows int, dim int, stride int)
-// Requires: AVX, AVX512DQ, AVX512F
-TEXT ·scanAVX512(SB), NOSPLIT, $0-80
-	MOVQ state+0(FP), AX
-	MOVQ v+24(FP), CX
-	MOVQ out+32(FP), DX
-	MOVQ decay+40(FP), BX
-	MOVQ gain+48(FP), SI
-	MOVQ rows+56(FP), DI
-	MOVQ k+8(FP), R8
-	MOVQ q+16(FP), R9
+// func scanAVX512(state *float32, k *float32, q *float32, v *float32, out *float32, decay *float32, gain *float32, rows int, dim int, stride int, beside int, across int, skip float32)
+// Requires: AVX, AVX512DQ, AVX512F, SSE
+TEXT ·scanAVX512(SB), NOSPLIT, $0-100
+	MOVQ         k+8(FP), AX
+	MOVQ         q+16(FP), CX
+	MOVQ         v+24(FP), DX
+	MOVQ         out+32(FP), BX
+	MOVQ         decay+40(FP), SI
+	MOVQ         gain+48(FP), DI
+	MOVSS        skip+96(FP), X0
+	VBROADCASTSS X0, Z0
+	MOVQ         state+0(FP), R8
+	MOVQ         rows+56(FP), R9
 
 row:
-	VBROADCASTSS (BX), Z0
 	VBROADCASTSS (SI), Z1
-	VMULPS       (CX), Z1, Z1
+	VBROADCASTSS (DI), Z2
+	VMULPS       (DX), Z2, Z2
+	VXORPS       Z3, Z3, Z3
+	VXORPS       Z4, Z4, Z4
+	VXORPS       Z5, Z5, Z5
+	VXORPS       Z6, Z6, Z6
+	MOVQ         dim+64(FP), R10
+	MOVQ         R8, R11
+	MOVQ         AX, R12
+	MOVQ         CX, R13
+
+add:
+	VBROADCASTSS (R12), Z7
+	VBROADCASTSS (R13), Z8
+	VMULPS       (R11), Z1, Z9
+	VFMADD231PS  Z2, Z7, Z9
+	VMOVUPS      Z9, (R11)
+	VFMADD231PS  Z9, Z8, Z3
+	VBROADCASTSS 4(R12), Z7
+	VBROADCASTSS 4(R13), Z8
+	VMULPS       64(R11), Z1, Z9
+	VFMADD231PS  Z2, Z7, Z9
+	VMOVUPS      Z9, 64(R11)
+	VFMADD231PS  Z9, Z8, Z4
+	VBROADCASTSS 8(R12), Z7
+	VBROADCASTSS 8(R13), Z8
+	VMULPS       128(R11), Z1, Z9
+	VFMADD231PS  Z2, Z7, Z9
+	VMOVUPS      Z9, 128(R11)
+	VFMADD231PS  Z9, Z8, Z5
+	VBROADCASTSS 12(R12), Z7
+	VBROADCASTSS 12(R13), Z8
+	VMULPS       192(R11), Z1, Z9
+	VFMADD231PS  Z2, Z7, Z9
+	VMOVUPS      Z9, 192(R11)
+	VFMADD231PS  Z9, Z8, Z6
+	ADDQ         $+256, R11
+	ADDQ         $0x10, R12
+	ADDQ         $0x10, R13
+	SUBQ         $0x04, R10
+	JNZ          add
+	VADDPS       Z4, Z3, Z3
+	VADDPS       Z6, Z5, Z5
+	VADDPS       Z5, Z3, Z3
+	VFMADD231PS  (DX), Z0, Z3
+	VMOVUPS      Z3, (BX)
+	MOVQ         stride+72(FP), R10
+	LEAQ         (AX)(R10*4), AX
+	MOVQ         stride+72(FP), R10
+	LEAQ         (CX)(R10*4), CX
+	MOVQ         beside+80(FP), R10
+	LEAQ         (DX)(R10*4), DX
+	MOVQ         across+88(FP), R10
+	LEAQ         (BX)(R10*4), BX
+	ADDQ         $0x04, SI
+	ADDQ         $0x04, DI
+	DECQ         R9
+	JNZ          row
+	VZEROUPPER
+	RET
+
+// func deltaOnceAVX512(from *float32, to *float32, k *float32, q *float32, v *float32, out *float32, decay *float32, gain *float32, dim int, tiles int, skip float32)
+// Requires: AVX, AVX512DQ, AVX512F, MMX+
+TEXT ·deltaOnceAVX512(SB), NOSPLIT, $8-84
+	MOVQ k+16(FP), AX
+	MOVQ q+24(FP), CX
+	MOVQ v+32(FP), DX
+	MOVQ out+40(FP), BX
+	MOVQ decay+48(FP), SI
+	MOVQ gain+56(FP), DI
+	MOVQ from+0(FP), R8
+	MOVQ to+8(FP), R9
+	MOVQ tiles+72(FP), R10
+
+tile:
+	MOVQ         dim+64(FP), R11
+	SHLQ         $0x06, R11
+	ADDQ         R8, R11
+	VBROADCASTSS (SI), Z0
+	VXORPS       Z3, Z3, Z3
+	VXORPS       Z1, Z1, Z1
+	VXORPS       Z2, Z2, Z2
+	VXORPS       Z4, Z4, Z4
+	MOVQ         dim+64(FP), R12
+	MOVQ         R8, R13
+	MOVQ         AX, R14
+
+find:
+	VBROADCASTSS (R14), Z5
+	VFMADD231PS  (R13), Z5, Z3
+	VBROADCASTSS 4(R14), Z5
+	VFMADD231PS  64(R13), Z5, Z1
+	VBROADCASTSS 8(R14), Z5
+	VFMADD231PS  128(R13), Z5, Z2
+	VBROADCASTSS 12(R14), Z5
+	VFMADD231PS  192(R13), Z5, Z4
+	ADDQ         $+256, R13
+	ADDQ         $0x10, R14
+	PREFETCHT0   (R11)
+	PREFETCHT0   64(R11)
+	ADDQ         $+128, R11
+	SUBQ         $0x04, R12
+	JNZ          find
+	VADDPS       Z1, Z3, Z3
+	VADDPS       Z4, Z2, Z2
+	VADDPS       Z2, Z3, Z3
+	VBROADCASTSS (DI), Z2
+	VMULPS       Z0, Z3, Z3
+	VMOVUPS      (DX), Z1
+	VSUBPS       Z3, Z1, Z1
+	VMULPS       Z2, Z1, Z1
 	VXORPS       Z2, Z2, Z2
 	VXORPS       Z3, Z3, Z3
 	VXORPS       Z4, Z4, Z4
 	VXORPS       Z5, Z5, Z5
-	MOVQ         dim+64(FP), R11
-	MOVQ         AX, R10
-	MOVQ         R8, R12
-	MOVQ         R9, R13
+	MOVQ         dim+64(FP), R12
+	MOVQ         R8, R13
+	MOVQ         R9, R14
+	MOVQ         AX, R15
+	MOVQ         CX, BP
 
 add:
-	VBROADCASTSS (R12), Z6
-	VBROADCASTSS (R13), Z7
-	VMULPS       (R10), Z0, Z8
+	VBROADCASTSS (R15), Z6
+	VBROADCASTSS (BP), Z7
+	VMULPS       (R13), Z0, Z8
 	VFMADD231PS  Z1, Z6, Z8
-	VMOVUPS      Z8, (R10)
+	VMOVNTPS     Z8, (R14)
 	VFMADD231PS  Z8, Z7, Z2
-	VBROADCASTSS 4(R12), Z6
-	VBROADCASTSS 4(R13), Z7
-	VMULPS       64(R10), Z0, Z8
+	VBROADCASTSS 4(R15), Z6
+	VBROADCASTSS 4(BP), Z7
+	VMULPS       64(R13), Z0, Z8
 	VFMADD231PS  Z1, Z6, Z8
-	VMOVUPS      Z8, 64(R10)
+	VMOVNTPS     Z8, 64(R14)
 	VFMADD231PS  Z8, Z7, Z3
-	VBROADCASTSS 8(R12), Z6
-	VBROADCASTSS 8(R13), Z7
-	VMULPS       128(R10), Z0, Z8
+	VBROADCASTSS 8(R15), Z6
+	VBROADCASTSS 8(BP), Z7
+	VMULPS       128(R13), Z0, Z8
 	VFMADD231PS  Z1, Z6, Z8
-	VMOVUPS      Z8, 128(R10)
+	VMOVNTPS     Z8, 128(R14)
 	VFMADD231PS  Z8, Z7, Z4
-	VBROADCASTSS 12(R12), Z6
-	VBROADCASTSS 12(R13), Z7
-	VMULPS       192(R10), Z0, Z8
+	VBROADCASTSS 12(R15), Z6
+	VBROADCASTSS 12(BP), Z7
+	VMULPS       192(R13), Z0, Z8
 	VFMADD231PS  Z1, Z6, Z8
-	VMOVUPS      Z8, 192(R10)
+	VMOVNTPS     Z8, 192(R14)
 	VFMADD231PS  Z8, Z7, Z5
-	ADDQ         $+256, R10
-	ADDQ         $0x10, R12
-	ADDQ         $0x10, R13
-	SUBQ         $0x04, R11
+	ADDQ         $+256, R13
+	ADDQ         $+256, R14
+	ADDQ         $0x10, R15
+	ADDQ         $0x10, BP
+	PREFETCHT0   (R11)
+	PREFETCHT0   64(R11)
+	ADDQ         $+128, R11
+	SUBQ         $0x04, R12
 	JNZ          add
 	VADDPS       Z3, Z2, Z2
 	VADDPS       Z5, Z4, Z4
 	VADDPS       Z4, Z2, Z2
-	VMOVUPS      Z2, (DX)
-	MOVQ         stride+72(FP), R10
-	LEAQ         (R8)(R10*4), R8
-	LEAQ         (R9)(R10*4), R9
-	ADDQ         $0x40, CX
+	VMOVUPS      Z2, (BX)
+	MOVQ         dim+64(FP), R11
+	SHLQ         $0x06, R11
+	ADDQ         R11, R8
+	ADDQ         R11, R9
 	ADDQ         $0x40, DX
-	ADDQ         $0x04, BX
-	ADDQ         $0x04, SI
-	DECQ         DI
-	JNZ          row
+	ADDQ         $0x40, BX
+	DECQ         R10
+	JNZ          tile
+	SFENCE
+	VZEROUPPER
+	RET
+
+// func scanOnceAVX512(from *float32, to *float32, k *float32, q *float32, v *float32, out *float32, decay *float32, gain *float32, dim int, tiles int, skip float32)
+// Requires: AVX, AVX512DQ, AVX512F, MMX+, SSE
+TEXT ·scanOnceAVX512(SB), NOSPLIT, $8-84
+	MOVQ         k+16(FP), AX
+	MOVQ         q+24(FP), CX
+	MOVQ         v+32(FP), DX
+	MOVQ         out+40(FP), BX
+	MOVQ         decay+48(FP), SI
+	MOVQ         gain+56(FP), DI
+	MOVSS        skip+80(FP), X0
+	VBROADCASTSS X0, Z0
+	MOVQ         from+0(FP), R8
+	MOVQ         to+8(FP), R9
+	MOVQ         tiles+72(FP), R10
+
+tile:
+	MOVQ         dim+64(FP), R11
+	SHLQ         $0x06, R11
+	ADDQ         R8, R11
+	VBROADCASTSS (SI), Z1
+	VBROADCASTSS (DI), Z2
+	VMULPS       (DX), Z2, Z2
+	VXORPS       Z3, Z3, Z3
+	VXORPS       Z4, Z4, Z4
+	VXORPS       Z5, Z5, Z5
+	VXORPS       Z6, Z6, Z6
+	MOVQ         dim+64(FP), R12
+	MOVQ         R8, R13
+	MOVQ         R9, R14
+	MOVQ         AX, R15
+	MOVQ         CX, BP
+
+add:
+	VBROADCASTSS (R15), Z7
+	VBROADCASTSS (BP), Z8
+	VMULPS       (R13), Z1, Z9
+	VFMADD231PS  Z2, Z7, Z9
+	VMOVNTPS     Z9, (R14)
+	VFMADD231PS  Z9, Z8, Z3
+	VBROADCASTSS 4(R15), Z7
+	VBROADCASTSS 4(BP), Z8
+	VMULPS       64(R13), Z1, Z9
+	VFMADD231PS  Z2, Z7, Z9
+	VMOVNTPS     Z9, 64(R14)
+	VFMADD231PS  Z9, Z8, Z4
+	VBROADCASTSS 8(R15), Z7
+	VBROADCASTSS 8(BP), Z8
+	VMULPS       128(R13), Z1, Z9
+	VFMADD231PS  Z2, Z7, Z9
+	VMOVNTPS     Z9, 128(R14)
+	VFMADD231PS  Z9, Z8, Z5
+	VBROADCASTSS 12(R15), Z7
+	VBROADCASTSS 12(BP), Z8
+	VMULPS       192(R13), Z1, Z9
+	VFMADD231PS  Z2, Z7, Z9
+	VMOVNTPS     Z9, 192(R14)
+	VFMADD231PS  Z9, Z8, Z6
+	ADDQ         $+256, R13
+	ADDQ         $+256, R14
+	ADDQ         $0x10, R15
+	ADDQ         $0x10, BP
+	PREFETCHT0   (R11)
+	PREFETCHT0   64(R11)
+	PREFETCHT0   128(R11)
+	PREFETCHT0   192(R11)
+	ADDQ         $+256, R11
+	SUBQ         $0x04, R12
+	JNZ          add
+	VADDPS       Z4, Z3, Z3
+	VADDPS       Z6, Z5, Z5
+	VADDPS       Z5, Z3, Z3
+	VFMADD231PS  (DX), Z0, Z3
+	VMOVUPS      Z3, (BX)
+	MOVQ         dim+64(FP), R11
+	SHLQ         $0x06, R11
+	ADDQ         R11, R8
+	ADDQ         R11, R9
+	ADDQ         $0x40, DX
+	ADDQ         $0x40, BX
+	DECQ         R10
+	JNZ          tile
+	SFENCE
 	VZEROUPPER
 	RET
 
@@ -313,64 +517,64 @@ DATA recurrence_mask<>+56(SB)/4, $0x00000000
 DATA recurrence_mask<>+60(SB)/4, $0x00000000
 GLOBL recurrence_mask<>(SB), RODATA|NOPTR, $64
 
-// func deltaRuleAVX2(state *float32, k *float32, q *float32, v *float32, out *float32, decay *float32, gain *float32, rows int, dim int, stride int)
+// func deltaRuleAVX2(state *float32, k *float32, q *float32, v *float32, out *float32, decay *float32, gain *float32, rows int, dim int, stride int, beside int, across int, skip float32)
 // Requires: AVX, FMA3
-TEXT ·deltaRuleAVX2(SB), NOSPLIT, $0-80
-	MOVQ state+0(FP), AX
-	MOVQ v+24(FP), CX
-	MOVQ out+32(FP), DX
-	MOVQ decay+40(FP), BX
-	MOVQ gain+48(FP), SI
-	MOVQ rows+56(FP), DI
-	MOVQ k+8(FP), R8
-	MOVQ q+16(FP), R9
+TEXT ·deltaRuleAVX2(SB), NOSPLIT, $0-100
+	MOVQ k+8(FP), AX
+	MOVQ q+16(FP), CX
+	MOVQ v+24(FP), DX
+	MOVQ out+32(FP), BX
+	MOVQ decay+40(FP), SI
+	MOVQ gain+48(FP), DI
+	MOVQ state+0(FP), R8
+	MOVQ rows+56(FP), R9
 
 row:
-	VBROADCASTSS (BX), Y0
+	VBROADCASTSS (SI), Y0
 	VXORPS       Y2, Y2, Y2
-	VXORPS       Y3, Y3, Y3
-	VXORPS       Y1, Y1, Y1
 	VXORPS       Y4, Y4, Y4
+	VXORPS       Y1, Y1, Y1
+	VXORPS       Y3, Y3, Y3
 	VXORPS       Y5, Y5, Y5
 	VXORPS       Y6, Y6, Y6
 	VXORPS       Y7, Y7, Y7
 	VXORPS       Y8, Y8, Y8
-	MOVQ         dim+64(FP), R11
-	MOVQ         AX, R10
-	MOVQ         R8, R12
+	MOVQ         dim+64(FP), R10
+	MOVQ         R8, R11
+	MOVQ         AX, R12
 
 find:
 	VBROADCASTSS (R12), Y9
-	VFMADD231PS  (R10), Y9, Y2
-	VFMADD231PS  32(R10), Y9, Y3
+	VFMADD231PS  (R11), Y9, Y2
+	VFMADD231PS  32(R11), Y9, Y4
 	VBROADCASTSS 4(R12), Y9
-	VFMADD231PS  64(R10), Y9, Y1
-	VFMADD231PS  96(R10), Y9, Y4
+	VFMADD231PS  64(R11), Y9, Y1
+	VFMADD231PS  96(R11), Y9, Y3
 	VBROADCASTSS 8(R12), Y9
-	VFMADD231PS  128(R10), Y9, Y5
-	VFMADD231PS  160(R10), Y9, Y6
+	VFMADD231PS  128(R11), Y9, Y5
+	VFMADD231PS  160(R11), Y9, Y6
 	VBROADCASTSS 12(R12), Y9
-	VFMADD231PS  192(R10), Y9, Y7
-	VFMADD231PS  224(R10), Y9, Y8
-	ADDQ         $+256, R10
+	VFMADD231PS  192(R11), Y9, Y7
+	VFMADD231PS  224(R11), Y9, Y8
+	ADDQ         $+256, R11
 	ADDQ         $0x10, R12
-	SUBQ         $0x04, R11
+	SUBQ         $0x04, R10
 	JNZ          find
 	VADDPS       Y1, Y2, Y2
 	VADDPS       Y7, Y5, Y5
 	VADDPS       Y5, Y2, Y2
-	VADDPS       Y4, Y3, Y3
+	VADDPS       Y3, Y4, Y4
 	VADDPS       Y8, Y6, Y6
-	VADDPS       Y6, Y3, Y3
-	VBROADCASTSS (SI), Y4
+	VADDPS       Y6, Y4, Y4
+	VBROADCASTSS (DI), Y3
 	VMULPS       Y0, Y2, Y2
-	VMOVUPS      (CX), Y1
+	VMOVUPS      (DX), Y1
 	VSUBPS       Y2, Y1, Y1
-	VMULPS       Y4, Y1, Y1
-	VMULPS       Y0, Y3, Y3
-	VMOVUPS      32(CX), Y2
-	VSUBPS       Y3, Y2, Y2
-	VMULPS       Y4, Y2, Y2
+	VMULPS       Y3, Y1, Y1
+	VMULPS       Y0, Y4, Y4
+	VMOVUPS      32(DX), Y2
+	VSUBPS       Y4, Y2, Y2
+	VMULPS       Y3, Y2, Y2
 	VXORPS       Y3, Y3, Y3
 	VXORPS       Y4, Y4, Y4
 	VXORPS       Y5, Y5, Y5
@@ -379,56 +583,56 @@ find:
 	VXORPS       Y8, Y8, Y8
 	VXORPS       Y9, Y9, Y9
 	VXORPS       Y10, Y10, Y10
-	MOVQ         dim+64(FP), R11
-	MOVQ         AX, R10
-	MOVQ         R8, R12
-	MOVQ         R9, R13
+	MOVQ         dim+64(FP), R10
+	MOVQ         R8, R11
+	MOVQ         AX, R12
+	MOVQ         CX, R13
 
 add:
 	VBROADCASTSS (R12), Y11
 	VBROADCASTSS (R13), Y12
-	VMULPS       (R10), Y0, Y13
+	VMULPS       (R11), Y0, Y13
 	VFMADD231PS  Y1, Y11, Y13
-	VMOVUPS      Y13, (R10)
+	VMOVUPS      Y13, (R11)
 	VFMADD231PS  Y13, Y12, Y3
-	VMULPS       32(R10), Y0, Y13
+	VMULPS       32(R11), Y0, Y13
 	VFMADD231PS  Y2, Y11, Y13
-	VMOVUPS      Y13, 32(R10)
+	VMOVUPS      Y13, 32(R11)
 	VFMADD231PS  Y13, Y12, Y4
 	VBROADCASTSS 4(R12), Y11
 	VBROADCASTSS 4(R13), Y12
-	VMULPS       64(R10), Y0, Y13
+	VMULPS       64(R11), Y0, Y13
 	VFMADD231PS  Y1, Y11, Y13
-	VMOVUPS      Y13, 64(R10)
+	VMOVUPS      Y13, 64(R11)
 	VFMADD231PS  Y13, Y12, Y5
-	VMULPS       96(R10), Y0, Y13
+	VMULPS       96(R11), Y0, Y13
 	VFMADD231PS  Y2, Y11, Y13
-	VMOVUPS      Y13, 96(R10)
+	VMOVUPS      Y13, 96(R11)
 	VFMADD231PS  Y13, Y12, Y6
 	VBROADCASTSS 8(R12), Y11
 	VBROADCASTSS 8(R13), Y12
-	VMULPS       128(R10), Y0, Y13
+	VMULPS       128(R11), Y0, Y13
 	VFMADD231PS  Y1, Y11, Y13
-	VMOVUPS      Y13, 128(R10)
+	VMOVUPS      Y13, 128(R11)
 	VFMADD231PS  Y13, Y12, Y7
-	VMULPS       160(R10), Y0, Y13
+	VMULPS       160(R11), Y0, Y13
 	VFMADD231PS  Y2, Y11, Y13
-	VMOVUPS      Y13, 160(R10)
+	VMOVUPS      Y13, 160(R11)
 	VFMADD231PS  Y13, Y12, Y8
 	VBROADCASTSS 12(R12), Y11
 	VBROADCASTSS 12(R13), Y12
-	VMULPS       192(R10), Y0, Y13
+	VMULPS       192(R11), Y0, Y13
 	VFMADD231PS  Y1, Y11, Y13
-	VMOVUPS      Y13, 192(R10)
+	VMOVUPS      Y13, 192(R11)
 	VFMADD231PS  Y13, Y12, Y9
-	VMULPS       224(R10), Y0, Y13
+	VMULPS       224(R11), Y0, Y13
 	VFMADD231PS  Y2, Y11, Y13
-	VMOVUPS      Y13, 224(R10)
+	VMOVUPS      Y13, 224(R11)
 	VFMADD231PS  Y13, Y12, Y10
-	ADDQ         $+256, R10
+	ADDQ         $+256, R11
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R13
-	SUBQ         $0x04, R11
+	SUBQ         $0x04, R10
 	JNZ          add
 	VADDPS       Y5, Y3, Y3
 	VADDPS       Y9, Y7, Y7
@@ -436,37 +640,191 @@ add:
 	VADDPS       Y6, Y4, Y4
 	VADDPS       Y10, Y8, Y8
 	VADDPS       Y8, Y4, Y4
-	VMOVUPS      Y3, (DX)
-	VMOVUPS      Y4, 32(DX)
+	VMOVUPS      Y3, (BX)
+	VMOVUPS      Y4, 32(BX)
 	MOVQ         stride+72(FP), R10
-	LEAQ         (R8)(R10*4), R8
-	LEAQ         (R9)(R10*4), R9
-	ADDQ         $0x40, CX
-	ADDQ         $0x40, DX
-	ADDQ         $0x04, BX
+	LEAQ         (AX)(R10*4), AX
+	MOVQ         stride+72(FP), R10
+	LEAQ         (CX)(R10*4), CX
+	MOVQ         beside+80(FP), R10
+	LEAQ         (DX)(R10*4), DX
+	MOVQ         across+88(FP), R10
+	LEAQ         (BX)(R10*4), BX
 	ADDQ         $0x04, SI
-	DECQ         DI
+	ADDQ         $0x04, DI
+	DECQ         R9
 	JNZ          row
 	VZEROUPPER
 	RET
 
-// func scanAVX2(state *float32, k *float32, q *float32, v *float32, out *float32, decay *float32, gain *float32, rows int, dim int, stride int)
-// Requires: AVX, FMA3
-TEXT ·scanAVX2(SB), NOSPLIT, $0-80
-	MOVQ state+0(FP), AX
-	MOVQ v+24(FP), CX
-	MOVQ out+32(FP), DX
-	MOVQ decay+40(FP), BX
-	MOVQ gain+48(FP), SI
-	MOVQ rows+56(FP), DI
-	MOVQ k+8(FP), R8
-	MOVQ q+16(FP), R9
+// func scanAVX2(state *float32, k *float32, q *float32, v *float32, out *float32, decay *float32, gain *float32, rows int, dim int, stride int, beside int, across int, skip float32)
+// Requires: AVX, AVX2, FMA3, SSE
+TEXT ·scanAVX2(SB), NOSPLIT, $0-100
+	MOVQ         k+8(FP), AX
+	MOVQ         q+16(FP), CX
+	MOVQ         v+24(FP), DX
+	MOVQ         out+32(FP), BX
+	MOVQ         decay+40(FP), SI
+	MOVQ         gain+48(FP), DI
+	MOVSS        skip+96(FP), X0
+	VBROADCASTSS X0, Y0
+	MOVQ         state+0(FP), R8
+	MOVQ         rows+56(FP), R9
 
 row:
-	VBROADCASTSS (BX), Y0
-	VBROADCASTSS (SI), Y2
-	VMULPS       (CX), Y2, Y1
-	VMULPS       32(CX), Y2, Y2
+	VBROADCASTSS (SI), Y1
+	VBROADCASTSS (DI), Y3
+	VMULPS       (DX), Y3, Y2
+	VMULPS       32(DX), Y3, Y3
+	VXORPS       Y4, Y4, Y4
+	VXORPS       Y5, Y5, Y5
+	VXORPS       Y6, Y6, Y6
+	VXORPS       Y7, Y7, Y7
+	VXORPS       Y8, Y8, Y8
+	VXORPS       Y9, Y9, Y9
+	VXORPS       Y10, Y10, Y10
+	VXORPS       Y11, Y11, Y11
+	MOVQ         dim+64(FP), R10
+	MOVQ         R8, R11
+	MOVQ         AX, R12
+	MOVQ         CX, R13
+
+add:
+	VBROADCASTSS (R12), Y12
+	VBROADCASTSS (R13), Y13
+	VMULPS       (R11), Y1, Y14
+	VFMADD231PS  Y2, Y12, Y14
+	VMOVUPS      Y14, (R11)
+	VFMADD231PS  Y14, Y13, Y4
+	VMULPS       32(R11), Y1, Y14
+	VFMADD231PS  Y3, Y12, Y14
+	VMOVUPS      Y14, 32(R11)
+	VFMADD231PS  Y14, Y13, Y5
+	VBROADCASTSS 4(R12), Y12
+	VBROADCASTSS 4(R13), Y13
+	VMULPS       64(R11), Y1, Y14
+	VFMADD231PS  Y2, Y12, Y14
+	VMOVUPS      Y14, 64(R11)
+	VFMADD231PS  Y14, Y13, Y6
+	VMULPS       96(R11), Y1, Y14
+	VFMADD231PS  Y3, Y12, Y14
+	VMOVUPS      Y14, 96(R11)
+	VFMADD231PS  Y14, Y13, Y7
+	VBROADCASTSS 8(R12), Y12
+	VBROADCASTSS 8(R13), Y13
+	VMULPS       128(R11), Y1, Y14
+	VFMADD231PS  Y2, Y12, Y14
+	VMOVUPS      Y14, 128(R11)
+	VFMADD231PS  Y14, Y13, Y8
+	VMULPS       160(R11), Y1, Y14
+	VFMADD231PS  Y3, Y12, Y14
+	VMOVUPS      Y14, 160(R11)
+	VFMADD231PS  Y14, Y13, Y9
+	VBROADCASTSS 12(R12), Y12
+	VBROADCASTSS 12(R13), Y13
+	VMULPS       192(R11), Y1, Y14
+	VFMADD231PS  Y2, Y12, Y14
+	VMOVUPS      Y14, 192(R11)
+	VFMADD231PS  Y14, Y13, Y10
+	VMULPS       224(R11), Y1, Y14
+	VFMADD231PS  Y3, Y12, Y14
+	VMOVUPS      Y14, 224(R11)
+	VFMADD231PS  Y14, Y13, Y11
+	ADDQ         $+256, R11
+	ADDQ         $0x10, R12
+	ADDQ         $0x10, R13
+	SUBQ         $0x04, R10
+	JNZ          add
+	VADDPS       Y6, Y4, Y4
+	VADDPS       Y10, Y8, Y8
+	VADDPS       Y8, Y4, Y4
+	VADDPS       Y7, Y5, Y5
+	VADDPS       Y11, Y9, Y9
+	VADDPS       Y9, Y5, Y5
+	VFMADD231PS  (DX), Y0, Y4
+	VMOVUPS      Y4, (BX)
+	VFMADD231PS  32(DX), Y0, Y5
+	VMOVUPS      Y5, 32(BX)
+	MOVQ         stride+72(FP), R10
+	LEAQ         (AX)(R10*4), AX
+	MOVQ         stride+72(FP), R10
+	LEAQ         (CX)(R10*4), CX
+	MOVQ         beside+80(FP), R10
+	LEAQ         (DX)(R10*4), DX
+	MOVQ         across+88(FP), R10
+	LEAQ         (BX)(R10*4), BX
+	ADDQ         $0x04, SI
+	ADDQ         $0x04, DI
+	DECQ         R9
+	JNZ          row
+	VZEROUPPER
+	RET
+
+// func deltaOnceAVX2(from *float32, to *float32, k *float32, q *float32, v *float32, out *float32, decay *float32, gain *float32, dim int, tiles int, skip float32)
+// Requires: AVX, FMA3, MMX+
+TEXT ·deltaOnceAVX2(SB), NOSPLIT, $8-84
+	MOVQ k+16(FP), AX
+	MOVQ q+24(FP), CX
+	MOVQ v+32(FP), DX
+	MOVQ out+40(FP), BX
+	MOVQ decay+48(FP), SI
+	MOVQ gain+56(FP), DI
+	MOVQ from+0(FP), R8
+	MOVQ to+8(FP), R9
+	MOVQ tiles+72(FP), R10
+
+tile:
+	MOVQ         dim+64(FP), R11
+	SHLQ         $0x06, R11
+	ADDQ         R8, R11
+	VBROADCASTSS (SI), Y0
+	VXORPS       Y2, Y2, Y2
+	VXORPS       Y4, Y4, Y4
+	VXORPS       Y1, Y1, Y1
+	VXORPS       Y3, Y3, Y3
+	VXORPS       Y5, Y5, Y5
+	VXORPS       Y6, Y6, Y6
+	VXORPS       Y7, Y7, Y7
+	VXORPS       Y8, Y8, Y8
+	MOVQ         dim+64(FP), R12
+	MOVQ         R8, R13
+	MOVQ         AX, R14
+
+find:
+	VBROADCASTSS (R14), Y9
+	VFMADD231PS  (R13), Y9, Y2
+	VFMADD231PS  32(R13), Y9, Y4
+	VBROADCASTSS 4(R14), Y9
+	VFMADD231PS  64(R13), Y9, Y1
+	VFMADD231PS  96(R13), Y9, Y3
+	VBROADCASTSS 8(R14), Y9
+	VFMADD231PS  128(R13), Y9, Y5
+	VFMADD231PS  160(R13), Y9, Y6
+	VBROADCASTSS 12(R14), Y9
+	VFMADD231PS  192(R13), Y9, Y7
+	VFMADD231PS  224(R13), Y9, Y8
+	ADDQ         $+256, R13
+	ADDQ         $0x10, R14
+	PREFETCHT0   (R11)
+	PREFETCHT0   64(R11)
+	ADDQ         $+128, R11
+	SUBQ         $0x04, R12
+	JNZ          find
+	VADDPS       Y1, Y2, Y2
+	VADDPS       Y7, Y5, Y5
+	VADDPS       Y5, Y2, Y2
+	VADDPS       Y3, Y4, Y4
+	VADDPS       Y8, Y6, Y6
+	VADDPS       Y6, Y4, Y4
+	VBROADCASTSS (DI), Y3
+	VMULPS       Y0, Y2, Y2
+	VMOVUPS      (DX), Y1
+	VSUBPS       Y2, Y1, Y1
+	VMULPS       Y3, Y1, Y1
+	VMULPS       Y0, Y4, Y4
+	VMOVUPS      32(DX), Y2
+	VSUBPS       Y4, Y2, Y2
+	VMULPS       Y3, Y2, Y2
 	VXORPS       Y3, Y3, Y3
 	VXORPS       Y4, Y4, Y4
 	VXORPS       Y5, Y5, Y5
@@ -475,56 +833,61 @@ row:
 	VXORPS       Y8, Y8, Y8
 	VXORPS       Y9, Y9, Y9
 	VXORPS       Y10, Y10, Y10
-	MOVQ         dim+64(FP), R11
-	MOVQ         AX, R10
-	MOVQ         R8, R12
-	MOVQ         R9, R13
+	MOVQ         dim+64(FP), R12
+	MOVQ         R8, R13
+	MOVQ         R9, R14
+	MOVQ         AX, R15
+	MOVQ         CX, BP
 
 add:
-	VBROADCASTSS (R12), Y11
-	VBROADCASTSS (R13), Y12
-	VMULPS       (R10), Y0, Y13
+	VBROADCASTSS (R15), Y11
+	VBROADCASTSS (BP), Y12
+	VMULPS       (R13), Y0, Y13
 	VFMADD231PS  Y1, Y11, Y13
-	VMOVUPS      Y13, (R10)
+	VMOVNTPS     Y13, (R14)
 	VFMADD231PS  Y13, Y12, Y3
-	VMULPS       32(R10), Y0, Y13
+	VMULPS       32(R13), Y0, Y13
 	VFMADD231PS  Y2, Y11, Y13
-	VMOVUPS      Y13, 32(R10)
+	VMOVNTPS     Y13, 32(R14)
 	VFMADD231PS  Y13, Y12, Y4
-	VBROADCASTSS 4(R12), Y11
-	VBROADCASTSS 4(R13), Y12
-	VMULPS       64(R10), Y0, Y13
+	VBROADCASTSS 4(R15), Y11
+	VBROADCASTSS 4(BP), Y12
+	VMULPS       64(R13), Y0, Y13
 	VFMADD231PS  Y1, Y11, Y13
-	VMOVUPS      Y13, 64(R10)
+	VMOVNTPS     Y13, 64(R14)
 	VFMADD231PS  Y13, Y12, Y5
-	VMULPS       96(R10), Y0, Y13
+	VMULPS       96(R13), Y0, Y13
 	VFMADD231PS  Y2, Y11, Y13
-	VMOVUPS      Y13, 96(R10)
+	VMOVNTPS     Y13, 96(R14)
 	VFMADD231PS  Y13, Y12, Y6
-	VBROADCASTSS 8(R12), Y11
-	VBROADCASTSS 8(R13), Y12
-	VMULPS       128(R10), Y0, Y13
+	VBROADCASTSS 8(R15), Y11
+	VBROADCASTSS 8(BP), Y12
+	VMULPS       128(R13), Y0, Y13
 	VFMADD231PS  Y1, Y11, Y13
-	VMOVUPS      Y13, 128(R10)
+	VMOVNTPS     Y13, 128(R14)
 	VFMADD231PS  Y13, Y12, Y7
-	VMULPS       160(R10), Y0, Y13
+	VMULPS       160(R13), Y0, Y13
 	VFMADD231PS  Y2, Y11, Y13
-	VMOVUPS      Y13, 160(R10)
+	VMOVNTPS     Y13, 160(R14)
 	VFMADD231PS  Y13, Y12, Y8
-	VBROADCASTSS 12(R12), Y11
-	VBROADCASTSS 12(R13), Y12
-	VMULPS       192(R10), Y0, Y13
+	VBROADCASTSS 12(R15), Y11
+	VBROADCASTSS 12(BP), Y12
+	VMULPS       192(R13), Y0, Y13
 	VFMADD231PS  Y1, Y11, Y13
-	VMOVUPS      Y13, 192(R10)
+	VMOVNTPS     Y13, 192(R14)
 	VFMADD231PS  Y13, Y12, Y9
-	VMULPS       224(R10), Y0, Y13
+	VMULPS       224(R13), Y0, Y13
 	VFMADD231PS  Y2, Y11, Y13
-	VMOVUPS      Y13, 224(R10)
+	VMOVNTPS     Y13, 224(R14)
 	VFMADD231PS  Y13, Y12, Y10
-	ADDQ         $+256, R10
-	ADDQ         $0x10, R12
-	ADDQ         $0x10, R13
-	SUBQ         $0x04, R11
+	ADDQ         $+256, R13
+	ADDQ         $+256, R14
+	ADDQ         $0x10, R15
+	ADDQ         $0x10, BP
+	PREFETCHT0   (R11)
+	PREFETCHT0   64(R11)
+	ADDQ         $+128, R11
+	SUBQ         $0x04, R12
 	JNZ          add
 	VADDPS       Y5, Y3, Y3
 	VADDPS       Y9, Y7, Y7
@@ -532,16 +895,127 @@ add:
 	VADDPS       Y6, Y4, Y4
 	VADDPS       Y10, Y8, Y8
 	VADDPS       Y8, Y4, Y4
-	VMOVUPS      Y3, (DX)
-	VMOVUPS      Y4, 32(DX)
-	MOVQ         stride+72(FP), R10
-	LEAQ         (R8)(R10*4), R8
-	LEAQ         (R9)(R10*4), R9
-	ADDQ         $0x40, CX
+	VMOVUPS      Y3, (BX)
+	VMOVUPS      Y4, 32(BX)
+	MOVQ         dim+64(FP), R11
+	SHLQ         $0x06, R11
+	ADDQ         R11, R8
+	ADDQ         R11, R9
 	ADDQ         $0x40, DX
-	ADDQ         $0x04, BX
-	ADDQ         $0x04, SI
-	DECQ         DI
-	JNZ          row
+	ADDQ         $0x40, BX
+	DECQ         R10
+	JNZ          tile
+	SFENCE
+	VZEROUPPER
+	RET
+
+// func scanOnceAVX2(from *float32, to *float32, k *float32, q *float32, v *float32, out *float32, decay *float32, gain *float32, dim int, tiles int, skip float32)
+// Requires: AVX, AVX2, FMA3, MMX+, SSE
+TEXT ·scanOnceAVX2(SB), NOSPLIT, $8-84
+	MOVQ         k+16(FP), AX
+	MOVQ         q+24(FP), CX
+	MOVQ         v+32(FP), DX
+	MOVQ         out+40(FP), BX
+	MOVQ         decay+48(FP), SI
+	MOVQ         gain+56(FP), DI
+	MOVSS        skip+80(FP), X0
+	VBROADCASTSS X0, Y0
+	MOVQ         from+0(FP), R8
+	MOVQ         to+8(FP), R9
+	MOVQ         tiles+72(FP), R10
+
+tile:
+	MOVQ         dim+64(FP), R11
+	SHLQ         $0x06, R11
+	ADDQ         R8, R11
+	VBROADCASTSS (SI), Y1
+	VBROADCASTSS (DI), Y3
+	VMULPS       (DX), Y3, Y2
+	VMULPS       32(DX), Y3, Y3
+	VXORPS       Y4, Y4, Y4
+	VXORPS       Y5, Y5, Y5
+	VXORPS       Y6, Y6, Y6
+	VXORPS       Y7, Y7, Y7
+	VXORPS       Y8, Y8, Y8
+	VXORPS       Y9, Y9, Y9
+	VXORPS       Y10, Y10, Y10
+	VXORPS       Y11, Y11, Y11
+	MOVQ         dim+64(FP), R12
+	MOVQ         R8, R13
+	MOVQ         R9, R14
+	MOVQ         AX, R15
+	MOVQ         CX, BP
+
+add:
+	VBROADCASTSS (R15), Y12
+	VBROADCASTSS (BP), Y13
+	VMULPS       (R13), Y1, Y14
+	VFMADD231PS  Y2, Y12, Y14
+	VMOVNTPS     Y14, (R14)
+	VFMADD231PS  Y14, Y13, Y4
+	VMULPS       32(R13), Y1, Y14
+	VFMADD231PS  Y3, Y12, Y14
+	VMOVNTPS     Y14, 32(R14)
+	VFMADD231PS  Y14, Y13, Y5
+	VBROADCASTSS 4(R15), Y12
+	VBROADCASTSS 4(BP), Y13
+	VMULPS       64(R13), Y1, Y14
+	VFMADD231PS  Y2, Y12, Y14
+	VMOVNTPS     Y14, 64(R14)
+	VFMADD231PS  Y14, Y13, Y6
+	VMULPS       96(R13), Y1, Y14
+	VFMADD231PS  Y3, Y12, Y14
+	VMOVNTPS     Y14, 96(R14)
+	VFMADD231PS  Y14, Y13, Y7
+	VBROADCASTSS 8(R15), Y12
+	VBROADCASTSS 8(BP), Y13
+	VMULPS       128(R13), Y1, Y14
+	VFMADD231PS  Y2, Y12, Y14
+	VMOVNTPS     Y14, 128(R14)
+	VFMADD231PS  Y14, Y13, Y8
+	VMULPS       160(R13), Y1, Y14
+	VFMADD231PS  Y3, Y12, Y14
+	VMOVNTPS     Y14, 160(R14)
+	VFMADD231PS  Y14, Y13, Y9
+	VBROADCASTSS 12(R15), Y12
+	VBROADCASTSS 12(BP), Y13
+	VMULPS       192(R13), Y1, Y14
+	VFMADD231PS  Y2, Y12, Y14
+	VMOVNTPS     Y14, 192(R14)
+	VFMADD231PS  Y14, Y13, Y10
+	VMULPS       224(R13), Y1, Y14
+	VFMADD231PS  Y3, Y12, Y14
+	VMOVNTPS     Y14, 224(R14)
+	VFMADD231PS  Y14, Y13, Y11
+	ADDQ         $+256, R13
+	ADDQ         $+256, R14
+	ADDQ         $0x10, R15
+	ADDQ         $0x10, BP
+	PREFETCHT0   (R11)
+	PREFETCHT0   64(R11)
+	PREFETCHT0   128(R11)
+	PREFETCHT0   192(R11)
+	ADDQ         $+256, R11
+	SUBQ         $0x04, R12
+	JNZ          add
+	VADDPS       Y6, Y4, Y4
+	VADDPS       Y10, Y8, Y8
+	VADDPS       Y8, Y4, Y4
+	VADDPS       Y7, Y5, Y5
+	VADDPS       Y11, Y9, Y9
+	VADDPS       Y9, Y5, Y5
+	VFMADD231PS  (DX), Y0, Y4
+	VMOVUPS      Y4, (BX)
+	VFMADD231PS  32(DX), Y0, Y5
+	VMOVUPS      Y5, 32(BX)
+	MOVQ         dim+64(FP), R11
+	SHLQ         $0x06, R11
+	ADDQ         R11, R8
+	ADDQ         R11, R9
+	ADDQ         $0x40, DX
+	ADDQ         $0x40, BX
+	DECQ         R10
+	JNZ          tile
+	SFENCE
 	VZEROUPPER
 	RET
