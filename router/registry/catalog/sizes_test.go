@@ -26,6 +26,7 @@ var (
 	q4km  = bits{4.5, (4.5 + 6.5625) / 2, 4.5, 6.5625}
 	q8    = bits{8.5, 8.5, 8.5, 8.5}
 	half  = bits{16, 16, 16, 16}
+	q40   = bits{4.5, 4.5, 4.5, 6.5625}
 	mxfp4 = bits{4.25, 4.25, 16, 16}
 )
 
@@ -40,6 +41,14 @@ func (s shape) bytes() float64 {
 		table += s.vocabulary * s.width * s.bits.input
 	}
 	return (s.layers*layer+table)/8 + s.more
+}
+
+// deltaNet is what the layers of Qwen3.5 have more than attention of heads 256 wide: gates of the full ones, and three of four are gated
+// delta nets, with 16 key heads and so many value heads 128 wide.
+func deltaNet(layers, width, heads, kvHeads, valueHeads float64) float64 {
+	attention := width * 256 * (2*heads + 2*kvHeads)
+	net := width * 128 * (2*16 + 3*valueHeads)
+	return (layers*3/4*(net-attention) + layers/4*width*256*heads) * 4.5 / 8
 }
 
 // The sizes of the catalog are those that follow from the models' shapes, within a tenth.
@@ -57,8 +66,24 @@ func TestSizesFollowFromShapes(t *testing.T) {
 		"qwen3:8b":           {36, 4096, 12288, 32, 8, 128, 151936, 0, true, q4km, 0},
 		"gpt-oss:20b":        {24, 2880, 2880, 64, 8, 64, 201088, 32, true, mxfp4, 24 * 2880 * 64 * (2*64 + 2*8) * (2 - 4.25/8)}, // its attention has 16 bits
 		"qwen3:30b":          {48, 2048, 768, 32, 4, 128, 151936, 128, true, q4km, 0},
+		"gemma2:2b":          {26, 2304, 9216, 8, 4, 256, 256000, 0, false, q40, 0},
+		"granite4:micro":     {40, 2560, 8192, 40, 8, 64, 100352, 0, false, q4km, 0},
+		"llama3.1:8b":        {32, 4096, 14336, 32, 8, 128, 128256, 0, true, q4km, 0},
+		"deepseek-r1:8b":     {36, 4096, 12288, 32, 8, 128, 151936, 0, true, q4km, 0},
+		"qwen3-coder:30b":    {48, 2048, 768, 32, 4, 128, 151936, 128, true, q4km, 0},
+		"mxbai-embed-large":  {24, 1024, 4096, 16, 16, 64, 30522, 0, false, half, -24 * 1024 * 4096 * 2}, // their feed-forwards have no gate
+		"bge-m3":             {24, 1024, 4096, 16, 16, 64, 250002, 0, false, half, -24 * 1024 * 4096 * 2},
 		"nomic-embed-text":   {12, 768, 3072, 12, 12, 64, 30528, 0, false, half, 0},
 		"embeddinggemma":     {24, 768, 1152, 3, 1, 256, 262144, 0, false, half, 0},
+	}
+	for name, s := range map[string]shape{
+		"hf.co/unsloth/Qwen3.5-0.8B-GGUF:Q4_K_M": {24, 1024, 3584, 8, 2, 256, 248320, 0, false, q4km, deltaNet(24, 1024, 8, 2, 16)},
+		"hf.co/unsloth/Qwen3.5-4B-GGUF:Q4_K_M":   {32, 2560, 9216, 16, 4, 256, 248320, 0, false, q4km, deltaNet(32, 2560, 16, 4, 32)},
+		"hf.co/unsloth/Qwen3.5-9B-GGUF:Q4_K_M":   {32, 4096, 12288, 16, 4, 256, 248320, 0, true, q4km, deltaNet(32, 4096, 16, 4, 32)},
+		// Ten of its layers are short convolutions, of four matrices of its width.
+		"hf.co/LiquidAI/LFM2-1.2B-GGUF:Q4_K_M": {16, 2048, 8192, 32, 8, 64, 65536, 0, false, q4km, 10 * 2048 * (4*2048 - 2*2048 - 2*512) * 4.5 / 8},
+	} {
+		shapes[name] = s
 	}
 	for _, m := range catalog.All() {
 		s, ok := shapes[m.Name]
