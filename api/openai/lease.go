@@ -67,7 +67,7 @@ func (l *lease) take(m *models.Model, o *job.Body, t *priority.Terms, endpoint s
 		l.ctx.Response.Header.Set("X-Weir-Arm", held.Arm.Name)
 	}
 	own := *held.Model
-	own.ID, own.Aliases, own.Price, own.Policy = m.ID, m.Aliases, m.Price, held.Policy
+	own.ID, own.Aliases, own.Adapter, own.Price, own.Policy = m.ID, m.Aliases, m.Adapter, m.Price, held.Policy
 	if held.Price != (quota.Price{}) {
 		own.Price = held.Price
 		return l.priced(&own), nil

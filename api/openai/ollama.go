@@ -81,7 +81,7 @@ func keepAlive(c *call, m *models.Model, keep *time.Duration, n *jsonbody.Notes)
 	case catalog == nil || m.Upstream != nil:
 		n.Add("ignored keep_alive: the model is computed by other servers")
 	default:
-		if err := catalog.Keep(m.ID, c.lease.label, *keep); err != nil {
+		if err := catalog.Keep(m.Base(), c.lease.label, *keep); err != nil {
 			n.Add("ignored keep_alive: %v", err)
 		}
 	}
@@ -91,7 +91,10 @@ func keepAlive(c *call, m *models.Model, keep *time.Duration, n *jsonbody.Notes)
 func detailsOf(c *call, m *models.Model) ollama.Details {
 	var d ollama.Details
 	if catalog := c.server.config.Ollama; catalog != nil {
-		d, _ = catalog.Details(m.ID)
+		d, _ = catalog.Details(m.Base())
+	}
+	if m.Adapter != nil {
+		d.Parent = m.Adapter.Parent
 	}
 	if d.Modified.IsZero() {
 		d.Modified = time.Unix(m.Created, 0).UTC()
@@ -160,7 +163,7 @@ func serveOllamaShow(c *call) *api.Error {
 	var f *ollama.File
 	if catalog := c.server.config.Ollama; catalog != nil && d.Architecture != "" {
 		var err error
-		if f, err = catalog.File(m.ID); err != nil {
+		if f, err = catalog.File(m.Base()); err != nil {
 			return internalError("the file of the model " + m.ID + " cannot be read")
 		}
 		if !verbose {

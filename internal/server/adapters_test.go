@@ -154,6 +154,12 @@ func TestAdaptersAreServed(t *testing.T) {
 		line, _, _ = strings.Cut(line, "\n")
 		t.Errorf("the metrics say %q of adapters", line)
 	}
+	if got := post("/api/show", `{"model":"zeta"}`); !strings.Contains(got, `"parent_model":"chat"`) || !strings.Contains(got, `"capabilities":["completion"`) {
+		t.Errorf("Ollama's clients are shown %.300s", got)
+	}
+	if r := s.Post("/api/generate", `{"model":"zeta","prompt":"The river was","stream":false,"keep_alive":"1h","options":{"num_predict":1}}`); strings.Contains(r.Header.Get("x-weir-warnings"), "keep_alive") {
+		t.Errorf("keep_alive: %s", r.Header.Get("x-weir-warnings"))
+	}
 	if _, text := s.Call(http.MethodGet, "/lora-adapters", "", ""); !strings.Contains(text, `"path":"zeta"`) {
 		t.Errorf("llama.cpp's list is %s", text)
 	}

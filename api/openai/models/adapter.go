@@ -26,8 +26,8 @@ func (m *Model) qualified() string {
 	return m.Adapter.Parent + ":" + m.ID
 }
 
-// base is the ID of the model whose place in lists an entry has.
-func (m *Model) base() string {
+// Base is the ID of the model whose file and place in lists an entry has: of an adapter its parent's.
+func (m *Model) Base() string {
 	if m.Adapter != nil {
 		return m.Adapter.Parent
 	}

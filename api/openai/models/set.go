@@ -20,8 +20,8 @@ func NewSet(models []*Model) (*Set, error) {
 	s := &Set{List: slices.Clone(models), ByName: make(map[string]*Model)}
 	slices.SortStableFunc(s.List, func(a, b *Model) int { // adapters stand behind their models, in the order of loading
 		switch {
-		case a.base() != b.base():
-			return cmp.Compare(a.base(), b.base())
+		case a.Base() != b.Base():
+			return cmp.Compare(a.Base(), b.Base())
 		case a.Adapter == nil:
 			return -1
 		case b.Adapter == nil:
@@ -53,7 +53,7 @@ const latest = ":latest"
 
 // Find resolves a request's model field; a missing one means the only model.
 func (s *Set) Find(name string) (*Model, bool) {
-	if name == "" && len(s.List) > 0 && s.List[0].base() == s.List[len(s.List)-1].base() && s.List[0].Adapter == nil {
+	if name == "" && len(s.List) > 0 && s.List[0].Base() == s.List[len(s.List)-1].Base() && s.List[0].Adapter == nil {
 		return s.List[0], true
 	}
 	m, ok := s.ByName[name]

@@ -36,6 +36,7 @@ type Details struct {
 	Architecture    string
 	Parameters      uint64
 	Quantization    string
+	Parent          string // the model that an adapter changes
 	ContextLength   int
 	EmbeddingLength int
 	Capabilities    []string // see the constants
@@ -94,7 +95,7 @@ func detailsOf(d *Details) details {
 	if d.Architecture == "" {
 		return details{}
 	}
-	return details{Format: "gguf", Family: d.Architecture, Families: []string{d.Architecture}, ParameterSize: size(d.Parameters), QuantizationLevel: d.Quantization,
+	return details{ParentModel: d.Parent, Format: "gguf", Family: d.Architecture, Families: []string{d.Architecture}, ParameterSize: size(d.Parameters), QuantizationLevel: d.Quantization,
 		ContextLength: d.ContextLength, EmbeddingLength: d.EmbeddingLength}
 }
 
