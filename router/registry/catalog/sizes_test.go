@@ -1,6 +1,7 @@
 package catalog_test
 
 import (
+	"maps"
 	"math"
 	"testing"
 
@@ -76,15 +77,13 @@ func TestSizesFollowFromShapes(t *testing.T) {
 		"nomic-embed-text":   {12, 768, 3072, 12, 12, 64, 30528, 0, false, half, 0},
 		"embeddinggemma":     {24, 768, 1152, 3, 1, 256, 262144, 0, false, half, 0},
 	}
-	for name, s := range map[string]shape{
+	maps.Copy(shapes, map[string]shape{
 		"hf.co/unsloth/Qwen3.5-0.8B-GGUF:Q4_K_M": {24, 1024, 3584, 8, 2, 256, 248320, 0, false, q4km, deltaNet(24, 1024, 8, 2, 16)},
 		"hf.co/unsloth/Qwen3.5-4B-GGUF:Q4_K_M":   {32, 2560, 9216, 16, 4, 256, 248320, 0, false, q4km, deltaNet(32, 2560, 16, 4, 32)},
 		"hf.co/unsloth/Qwen3.5-9B-GGUF:Q4_K_M":   {32, 4096, 12288, 16, 4, 256, 248320, 0, true, q4km, deltaNet(32, 4096, 16, 4, 32)},
 		// Ten of its layers are short convolutions, of four matrices of its width.
 		"hf.co/LiquidAI/LFM2-1.2B-GGUF:Q4_K_M": {16, 2048, 8192, 32, 8, 64, 65536, 0, false, q4km, 10 * 2048 * (4*2048 - 2*2048 - 2*512) * 4.5 / 8},
-	} {
-		shapes[name] = s
-	}
+	})
 	for _, m := range catalog.All() {
 		s, ok := shapes[m.Name]
 		if !ok {
