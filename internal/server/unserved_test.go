@@ -38,6 +38,8 @@ func TestAnAPIThatTheServersDoNotHave(t *testing.T) {
 		"/v1/embeddings": `{"model": "chat", "input": "a river"}`,
 		"/v1/rerank":     `{"model": "chat", "query": "a", "documents": ["b"]}`,
 		"/v1/score":      `{"model": "chat", "text_1": "a", "text_2": "b"}`,
+		"/v1/decisions":  `{"model": "chat", "input": "a", "questions": [{"type": "predicate", "instructions": "b"}]}`,
+		"/v1/systemone":  `{"model": "chat", "state": "a", "questions": {"b": {"type": "noul"}}}`,
 	} {
 		res := s.Post(path, body)
 		text, _ := io.ReadAll(res.Body)

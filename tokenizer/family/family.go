@@ -142,7 +142,7 @@ func (f *Family) openingOf(tail string) Opening {
 
 // Answering is what must follow a rendered prompt so that the text of the answer begins at once, without a thought: the header of such
 // text, where answers are made of messages, or else the end of the thought that the prompt has begun. Where the prompt has none, it is an
-// empty thought, unless switched says that the template has a switch for thoughts, which is off.
+// empty thought, unless switched says that the template has a switch for thoughts, which is off, or the model is not known to have thoughts.
 func (f *Family) Answering(prompt []tokenizer.Span, switched bool) string {
 	if m := f.calls.messages; m != nil {
 		return m.final
@@ -155,7 +155,7 @@ func (f *Family) Answering(prompt []tokenizer.Span, switched bool) string {
 	switch {
 	case opening.Thinking:
 		return "\n" + end + "\n\n"
-	case opening.Thought || switched:
+	case opening.Thought || switched || !f.Thinks:
 		return ""
 	}
 	return open + "\n\n" + end + "\n\n"
