@@ -15,6 +15,8 @@ type slowGuesser struct {
 	m         *machine
 	step, row time.Duration // of a round: without rows, and each text's
 	read      map[SequenceID]int
+	share     float64 // of a prompt's row, that it takes longer if it is read along
+	along     int     // rows that were
 	forgotten int
 	spent     time.Duration
 	rounds    int
@@ -25,7 +27,7 @@ func (g *slowGuesser) Price(texts []GuessText, n int) (reading, guessing time.Du
 	for i := range texts {
 		behind += max(0, len(texts[i].IDs)-1-g.read[texts[i].ID])
 	}
-	if behind > 0 {
+	if behind > 0 && g.share == 0 {
 		reading = g.step + time.Duration(behind)*g.row
 	}
 	return reading, time.Duration(n) * (g.step + time.Duration(len(texts))*g.row)
@@ -45,7 +47,17 @@ func (g *slowGuesser) Guess(texts []GuessText, n int, _ time.Duration) time.Dura
 	return reading + rounds
 }
 
-func (g *slowGuesser) Along(cost.Load) float64 { return 0 }
+func (g *slowGuesser) Along(cost.Load) float64 { return g.share }
+
+// alongTime is how much longer a step takes whose prompts are read along.
+func (g *slowGuesser) alongTime(p *Plan, row time.Duration) time.Duration {
+	n := 0
+	for i := range p.Chunks {
+		n += p.Chunks[i].Hidden
+	}
+	g.along += n
+	return time.Duration(float64(n) * g.share * float64(row))
+}
 
 func (g *slowGuesser) Forget(id SequenceID) {
 	if _, ok := g.read[id]; ok {
@@ -57,8 +69,16 @@ func (g *slowGuesser) Forget(id SequenceID) {
 // guessedAlone runs sequences on a machine that guesses.
 func guessedAlone(t *testing.T, on bool, sequences, tokens int, chance float64, weights, row time.Duration, cheaper float64, states bool) (took time.Duration, st Stats, g *slowGuesser) {
 	t.Helper()
+	return guessedWith(t, &slowGuesser{}, on, sequences, tokens, 300, chance, weights, row, cheaper, states)
+}
+
+// guessedWith is guessedAlone with a Guesser that is set up already, and prompts of so many tokens.
+func guessedWith(t *testing.T, with *slowGuesser, on bool, sequences, tokens, prompt int, chance float64, weights, row time.Duration, cheaper float64,
+	states bool,
+) (took time.Duration, st Stats, g *slowGuesser) {
+	t.Helper()
 	cfg := Config{MaxSeqs: sequences, MaxBatchTokens: 512, MaxModelLen: 4096, MaxDrafts: 6, LookupMin: 4}
-	g = &slowGuesser{step: time.Duration(float64(weights) / cheaper), row: time.Duration(float64(row) / cheaper), read: map[SequenceID]int{}}
+	g = &slowGuesser{share: with.share, step: time.Duration(float64(weights) / cheaper), row: time.Duration(float64(row) / cheaper), read: map[SequenceID]int{}}
 	if on {
 		cfg.Guesser = g
 	}
@@ -67,11 +87,11 @@ func guessedAlone(t *testing.T, on bool, sequences, tokens int, chance float64, 
 		m = newStatefulMachine(t, cfg)
 	}
 	g.m, m.period = m, 1<<20
-	m.took = func(p *Plan) time.Duration { return weights + time.Duration(p.Rows)*row }
+	m.took = func(p *Plan) time.Duration { return weights + time.Duration(p.Rows)*row + g.alongTime(p, row) }
 	rng := rand.New(rand.NewPCG(1, 1))
 	m.accept = func() bool { return rng.Float64() < chance }
 	for range 6 * sequences {
-		m.submit(t, Request{Prompt: text(rng, 300), MaxTokens: tokens, Speculate: on})
+		m.submit(t, Request{Prompt: text(rng, prompt), MaxTokens: tokens, Speculate: on})
 	}
 	for m.step() {
 	}
@@ -158,6 +178,39 @@ func TestGuessesNeverCost(t *testing.T) {
 		}
 		if len(g.read) > 0 {
 			t.Errorf("%d sequences that ended were not forgotten", len(g.read))
+		}
+	}
+}
+
+// What reads prompts along, as an MTP head does, reads them where guesses pay and costs nothing where they do not: with long prompts of short answers, too.
+func TestGuessesThatReadPromptsAlongNeverCost(t *testing.T) {
+	rng := rand.New(rand.NewPCG(28, 6))
+	for range reference.Repeats(10, 30, 400) {
+		weights, row := time.Duration(1+rng.IntN(40))*time.Millisecond, time.Duration(1+rng.IntN(10_000))*time.Microsecond
+		chance, sequences, states := rng.Float64(), []int{1, 4, 16, 32}[rng.IntN(4)], rng.IntN(2) == 0
+		cheaper, tokens, prompt, head := 1+20*rng.Float64(), 20+rng.IntN(600), 100+rng.IntN(1500), &slowGuesser{share: 0.1 * rng.Float64()}
+		plain, _, _ := guessedWith(t, head, false, sequences, tokens, prompt, chance, weights, row, cheaper, states)
+		with, st, g := guessedWith(t, head, true, sequences, tokens, prompt, chance, weights, row, cheaper, states)
+		if share := float64(with) / float64(plain); share > 1.02 {
+			t.Errorf("%d sequences of %d tokens behind %d, %.2f come true, %v a step and %v a row, %.1f times cheaper, %.3f along, states %v: %.3f of the time, "+
+				"%d of %d accepted, %d times, %d rows along",
+				sequences, tokens, prompt, chance, weights, row, cheaper, head.share, states, share, st.AcceptedTokens, st.DraftTokens, g.rounds, g.along)
+		}
+	}
+}
+
+// Where guesses pay, prompts are read along: all of a short one, and of a long one before a short answer the end.
+func TestPromptsAreReadAlongWhereThatPays(t *testing.T) {
+	for _, c := range []struct {
+		tokens, prompt int
+		chance         float64
+		least, most    float64 // of the prompts' rows
+	}{{400, 200, 0.9, 0.8, 1}, {12, 3000, 0.9, 0.02, 0.8}, {400, 200, 0, 0, 0.9}} {
+		with, st, g := guessedWith(t, &slowGuesser{share: 0.05}, true, 1, c.tokens, c.prompt, c.chance, 40*time.Millisecond, 2*time.Millisecond, 6, false)
+		share := float64(g.along) / float64(6*c.prompt)
+		t.Logf("%d tokens behind %d, %.1f come true: %.2f of the rows read, %v, %d of %d accepted", c.tokens, c.prompt, c.chance, share, with, st.AcceptedTokens, st.DraftTokens)
+		if share < c.least || share > c.most {
+			t.Errorf("%d tokens behind %d, %.1f come true: %.2f of the rows are read, want %.2f to %.2f", c.tokens, c.prompt, c.chance, share, c.least, c.most)
 		}
 	}
 }
