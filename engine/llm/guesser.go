@@ -44,6 +44,7 @@ type guesser struct {
 type readText struct {
 	table   kvcache.Table
 	tail    []inference.TokenID // guesses behind the table's final rows whose rows are computed
+	after   inference.TokenID   // guess behind the table's final rows, once these are all of a text
 	guesses []inference.TokenID
 	call    uint64 // that asked for it last
 	heard          // with an MTP head
@@ -52,9 +53,9 @@ type readText struct {
 // guessedText is a text of a call.
 type guessedText struct {
 	*readText
-	index int // of the call's texts
-	from  int // first row to compute
-	rows  int
+	index int  // of the call's texts
+	from  int  // first row to compute
+	rows  int  // 0: a call before has read all of the text, which has not grown since
 	whole bool // the last row of the text is among them: guesses follow
 }
 
@@ -355,6 +356,9 @@ func (g *guesser) first(texts []scheduler.GuessText) {
 	g.batch.reset()
 	for i := range g.now {
 		t := &g.now[i]
+		if t.rows == 0 {
+			continue
+		}
 		row := g.rows(t.readText, texts[t.index].IDs[t.from:t.from+t.rows], t.from)
 		load = load.Add(cost.Load{Rows: t.rows, Prompt: g.attention.Attended(t.from, t.rows)})
 		if t.whole {
@@ -367,9 +371,12 @@ func (g *guesser) first(texts []scheduler.GuessText) {
 		t := &g.now[i]
 		ids := texts[t.index].IDs
 		g.pool.Commit(&t.table, ids, t.from+t.rows)
-		if t.whole {
-			t.guesses = append(t.guesses, g.best[at])
+		if t.whole && t.rows > 0 {
+			t.after = g.best[at]
 			at++
+		}
+		if t.whole {
+			t.guesses = append(t.guesses, t.after)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"weir/engine/gguf"
 	"weir/internal/inference"
@@ -99,6 +100,44 @@ func TestDraftModelsOfOtherVocabularySizes(t *testing.T) {
 		if s := e.Stats(); s.Panics != 0 || s.Scheduler.DraftTokens == 0 {
 			t.Errorf("a draft model of %d tokens: %d panics, %d drafts", vocab, s.Panics, s.Scheduler.DraftTokens)
 		}
+	}
+}
+
+// A text that has not grown since the last call, as of a sequence that sat a step out, gets the same guesses, beside others and alone.
+func TestDraftModelsGuessAgain(t *testing.T) {
+	f := families[0]
+	s := newStepper(t, f, Options{Draft: f.file(t), Scheduler: scheduler.Config{MaxDrafts: 4}})
+	g := s.guesser
+	text := func(request uint64, n int) scheduler.GuessText {
+		return scheduler.GuessText{ID: scheduler.SequenceID{Request: scheduler.ID(request)}, Domain: g.cache.Domain("tenant"), IDs: prompt(request, n)}
+	}
+	guess := func(n int, texts ...scheduler.GuessText) (all [][]inference.TokenID) {
+		g.Guess(texts, n, time.Hour)
+		for _, x := range texts {
+			all = append(all, slices.Clone(x.Guesses))
+		}
+		return all
+	}
+	a, b := text(1, 40), text(2, 33)
+	first := guess(3, a)[0]
+	if again := guess(3, a)[0]; len(first) != 3 || !slices.Equal(first, again) {
+		t.Errorf("the guesses are %v, and then %v", first, again)
+	}
+	if again := guess(1, a)[0]; !slices.Equal(again, first[:1]) {
+		t.Errorf("one guess is %v, not %v", again, first[:1])
+	}
+	both := guess(3, b, a)
+	if alone := guess(3, b)[0]; !slices.Equal(both[1], first) || !slices.Equal(both[0], alone) {
+		t.Errorf("together they are %v; one is %v alone, the other one %v", both, alone, first)
+	}
+	a.IDs = append(slices.Clone(a.IDs), first...)
+	grown := guess(2, a)[0]
+	g.Forget(a.ID)
+	if fresh := guess(2, a)[0]; !slices.Equal(grown, fresh) {
+		t.Errorf("of the longer text the guesses are %v, and %v when it is read from its beginning", grown, fresh)
+	}
+	if err := g.pool.Check(); err != nil {
+		t.Error(err)
 	}
 }
 
