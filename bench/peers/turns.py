@@ -19,7 +19,7 @@ WEIR = os.environ.get("WEIR", "weir")
 
 def weir_steps(file):
     def rows(*args):
-        out = subprocess.run([WEIR, "bench", *args, "-m", file, "--kv-cache-memory-bytes", "1GiB", "-o", "json"], check=True, capture_output=True).stdout
+        out = subprocess.run([WEIR, "bench", *args, "-m", file, "--kv-cache-memory-bytes", "3GiB", "-o", "json"], check=True, capture_output=True).stdout
         return {r["name"]: r["value"] for r in json.loads(out)["rows"]}
 
     engine = rows("engine", "-p", "512", "-n", "0", "-r", "1")
