@@ -80,7 +80,7 @@ func (w *world) chunkOrder() []int {
 // holds after every call, no chunk finds rows or a state of another adapter or of the model alone, and at the end no slot and no
 // block is held.
 func TestAdaptersKeepTheInvariants(t *testing.T) {
-	worlds := reference.Repeats(60, 300, 20_000)
+	worlds := reference.Repeats(60, 300, 120_000)
 	steps, hits, preemptions, drafts, late, cancelled := 0, uint64(0), uint64(0), uint64(0), uint64(0), uint64(0)
 	all := simulatedAdapters{}
 	for seed := range uint64(worlds) {

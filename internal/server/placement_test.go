@@ -31,19 +31,29 @@ func serving(v *admin.DeploymentView) (list []string) {
 	return list
 }
 
-// untilReplicas waits until a router has the replicas of a model, and no others.
+// untilReplicas waits until a router has the replicas of its model chat, and no others.
 func untilReplicas(s *servertest.Server, want []string) {
+	s.T.Helper()
+	untilReplicasOf(s, "chat", want)
+}
+
+// untilReplicasOf waits until a router has the replicas of a model, and no others.
+func untilReplicasOf(s *servertest.Server, model string, want []string) {
 	s.T.Helper()
 	slices.Sort(want)
 	text := ""
 	for end := time.Now().Add(servertest.Patience); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		_, text = s.Get(s.Admin + "/admin/replicas")
 		var list struct{ Models []shownReplicas }
-		if json.Unmarshal([]byte(text), &list) != nil || len(list.Models) == 0 {
+		if json.Unmarshal([]byte(text), &list) != nil {
+			continue
+		}
+		i := slices.IndexFunc(list.Models, func(m shownReplicas) bool { return m.Model == model })
+		if i < 0 {
 			continue
 		}
 		var has []string
-		for _, r := range list.Models[0].Replicas {
+		for _, r := range list.Models[i].Replicas {
 			if r.State == "ready" {
 				has = append(has, "http://"+strings.TrimSuffix(strings.TrimPrefix(r.Replica, "http://"), "/v1"))
 			}

@@ -355,6 +355,7 @@ func TestRoutePredictions(t *testing.T) {
 
 // shownReplicas are those of a model in GET /admin/replicas, as far as tests read them.
 type shownReplicas struct {
+	Model    string         `json:"model"`
 	Answers  bool           `json:"answers"`
 	Replicas []shownReplica `json:"replicas"`
 }
