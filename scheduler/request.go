@@ -16,7 +16,7 @@ type LogitKind uint8
 // Logit kinds.
 const (
 	LogitsLast LogitKind = iota // the last prompt row, to sample from
-	LogitsAll                   // every prompt row (prompt logprobs)
+	LogitsAll                   // every prompt row from LogitsFrom on (prompt logprobs, marks of decision heads)
 	LogitsNone                  // none: the request ends when its prompt is in the cache
 )
 
@@ -27,15 +27,17 @@ type Request struct {
 	MaxTokens int                 // output tokens per choice; 0 only with LogitsAll, and always with LogitsNone
 	N         int                 // choices, at most MaxChoices; 0 is 1
 	Logits    LogitKind
-	NoCache   bool           // start without cached blocks; implied by LogitsAll
-	Domain    kvcache.Domain // isolation domain of the prefix cache
-	Chain     []kvcache.Hash // of the prompt, as Domain.Chain gives it; nil is hashed here
-	Tenant    string         // unit of fairness
-	Group     string         // requests of the tenant that share it are one call and take turns with others as one; "" is a call of its own
-	Weight    int            // the tenant's share, 1 to admission.MaxWeight; 0 is 1
-	Class     inference.Class
-	OverQuota bool // shed first
-	Retries   int  // times that the client has tried before: shed before first tries
+	// LogitsFrom is the first row of LogitsAll; those before it may come from the cache.
+	LogitsFrom int
+	NoCache    bool           // start without cached blocks
+	Domain     kvcache.Domain // isolation domain of the prefix cache
+	Chain      []kvcache.Hash // of the prompt, as Domain.Chain gives it; nil is hashed here
+	Tenant     string         // unit of fairness
+	Group      string         // requests of the tenant that share it are one call and take turns with others as one; "" is a call of its own
+	Weight     int            // the tenant's share, 1 to admission.MaxWeight; 0 is 1
+	Class      inference.Class
+	OverQuota  bool // shed first
+	Retries    int  // times that the client has tried before: shed before first tries
 
 	// Times, 0 is none. A request that still waits at WaitUntil ends with
 	// inference.ErrQueueTimeout; one that has no token at FirstTokenBy, or has not
@@ -74,6 +76,8 @@ func (r *Request) consistent() error {
 		return fmt.Errorf("%w: max_tokens is %d, want 0 or more", inference.ErrInvalid, r.MaxTokens)
 	case r.N < 0 || r.N > MaxChoices:
 		return fmt.Errorf("%w: n is %d, want 1 to %d", inference.ErrInvalid, r.N, MaxChoices)
+	case r.LogitsFrom < 0 || r.LogitsFrom >= len(r.Prompt) || r.LogitsFrom > 0 && r.Logits != LogitsAll:
+		return fmt.Errorf("%w: logits from row %d on, of a prompt of %d", inference.ErrInvalid, r.LogitsFrom, len(r.Prompt))
 	case r.Logits > LogitsNone:
 		return fmt.Errorf("%w: logit kind %d", inference.ErrInvalid, r.Logits)
 	case r.Logits == LogitsLast && r.MaxTokens == 0:
@@ -89,8 +93,8 @@ func (r *Request) consistentGiven() error {
 	if r.Given == nil {
 		return nil
 	}
-	if len(r.Given) != max(r.N, 1) || r.Logits != LogitsLast {
-		return fmt.Errorf("%w: outputs of %d choices are given, want those of %d, and logits of their rows alone", inference.ErrInvalid, len(r.Given), max(r.N, 1))
+	if len(r.Given) != max(r.N, 1) || r.Logits == LogitsNone {
+		return fmt.Errorf("%w: outputs of %d choices are given, want those of %d, and their logits", inference.ErrInvalid, len(r.Given), max(r.N, 1))
 	}
 	for i, given := range r.Given {
 		if len(given) < 1 || len(given) > r.MaxTokens {
@@ -176,7 +180,8 @@ func (r *request) init(in Request, shape *kvcache.Shape, usable int) {
 	clear(choices)
 	*r = request{
 		Request: in, id: r.id, ticket: r.ticket, choices: choices, live: in.N,
-		limit: min(in.MaxTokens, shape.MostRows(usable)-len(in.Prompt)+1), shape: shape,
+		reported: in.LogitsFrom,
+		limit:    min(in.MaxTokens, shape.MostRows(usable)-len(in.Prompt)+1), shape: shape,
 	}
 }
 

@@ -95,7 +95,7 @@ func (q *sequence) load(rows int, a cost.Attention) cost.Load {
 	default:
 		l.Prompt = a.Attended(q.computed, rows)
 		if q.req.Logits == LogitsAll {
-			l.Outputs = rows
+			l.Outputs = max(0, q.computed+rows-max(q.computed, q.req.LogitsFrom))
 		} else if rows == q.pending() && q.req.Logits == LogitsLast {
 			l.Outputs = 1
 		}

@@ -190,7 +190,7 @@ func (ss *shortSteps) startBriefly(r *request) bool {
 	load := cost.Load{Rows: n, Outputs: 1, Prompt: ss.cfg.Attention.Attended(c.hit.Tokens, n)}
 	switch r.Logits {
 	case LogitsAll:
-		load.Outputs = n
+		load.Outputs = len(c.ids) - max(c.hit.Tokens, r.LogitsFrom)
 	case LogitsNone:
 		load.Outputs = 0
 	case LogitsLast:

@@ -215,7 +215,7 @@ func (c *deciding) request(p *decision.Request, t priority.Terms, i int) *infere
 	r := &inference.Request{
 		ID: jsonbody.At(p.ID, i), Tenant: c.caller.Tenant.Name, Weight: c.caller.Tenant.Weight, Class: t.Class,
 		CacheDomain: c.caller.Tenant.CacheDomain(), DoneBy: t.DoneBy, WaitUntil: t.WaitUntil, Retries: c.retries(), Arrived: c.arrived,
-		Prompt: p.Prompt(i), Given: p.Given(i), PromptLogprobs: -1, Sampling: inference.DefaultSampling(),
+		Prompt: p.Prompt(i), Given: p.Given(i), Marks: p.Marks(i), PromptLogprobs: -1, Sampling: inference.DefaultSampling(),
 	}
 	if first := t.FirstTokenBy; r.DoneBy.IsZero() || !first.IsZero() && first.Before(r.DoneBy) { // the answer has one part
 		r.DoneBy = first

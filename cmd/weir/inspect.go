@@ -137,6 +137,8 @@ type engineReport struct {
 	Scores     int      `json:"scores,omitempty"`
 	Labels     []string `json:"labels,omitempty"`
 	Decides    bool     `json:"decides,omitempty"` // it has a decision head
+	// DecisionType is how a language model decides, as its file says.
+	DecisionType string `json:"decision_type,omitempty"`
 
 	Windows []windowReport `json:"windows,omitempty"` // of layers that see no further; absent: all see all
 
@@ -238,6 +240,7 @@ func newEngineReport(i llm.Info) *engineReport {
 		Threads: i.Threads, Digest: i.Digest, info: i, StateBytes: i.StateBytes, States: i.States,
 		MTP:    i.MTP,
 		Embeds: i.Embeds, Dimensions: i.Dimensions, Scores: i.Scores, Labels: i.Labels, Decides: i.Decides,
+		DecisionType: i.DecisionType,
 	}
 	for _, w := range i.Windows {
 		if w.Positions > 0 {
@@ -467,6 +470,9 @@ func (r *report) printEngine(row func(...string)) {
 	}
 	if len(r.Thoughts) > 0 {
 		row("thoughts", fmt.Sprintf("between %q and %q", r.Thoughts[0], r.Thoughts[1]))
+	}
+	if e.DecisionType != "" {
+		row("decides", "as "+e.DecisionType)
 	}
 	row("tokenizer", r.Tokenizer)
 	row("shape", fmt.Sprintf("%d layers, width %d, %d heads of %d, %d key-value heads, feed-forward %d, vocabulary %d",

@@ -98,7 +98,7 @@ type namedMatrix struct {
 func (m *model) matrices() []namedMatrix {
 	list := []namedMatrix{
 		{"token_embd", m.embed}, {"output", m.output}, {"per_layer_model_proj", m.inputs.project.w},
-		{"cls", m.head.cls.w}, {"cls.output", m.head.scores.w},
+		{"cls", m.head.cls.w}, {"cls.output", m.head.scores.w}, {"cls.output", m.pointer.w},
 	}
 	for i, name := range m.head.headPlan.dense {
 		list = append(list, namedMatrix{name, m.head.dense[i].w})

@@ -12,8 +12,8 @@ import (
 // of llama.cpp: the last blocks of the file are the head's. What the encoder gives is normed and gets the row of the question's type, passes
 // through these blocks, which know no positions and see the whole text, and at the marks through a norm and two matrices to one value.
 
-// decisionLaya is the decision.type that is built.
-const decisionLaya = "laya"
+// DecisionLaya is the decision.type of text encoders.
+const DecisionLaya = "laya"
 
 // QuestionTypes are the types of questions that a decision head tells apart, by their rows in token_types.weight: choices, scores on a scale,
 // and statements that are true or not.
@@ -23,16 +23,23 @@ const QuestionTypes = 3
 type decisionParams struct {
 	blocks int // the last ones of the file
 	ffn    int // width of their networks
+
+	kind    string // decision.type of a language model
+	pointer int    // values of a query, and of a key, of its head; 0: it has none
 }
 
 // readDecision reads the keys of a decision head, and with it the widths of networks, which are others in its blocks.
 func (h *hparams) readDecision(m *metadata) {
 	const kind, blocks, widths = "decision.type", "decision.block_count", "feed_forward_length"
-	if !m.has(kind) && !m.has(blocks) || !h.arch.encoder {
+	if !h.arch.encoder {
+		h.readPointer(m)
 		return
 	}
-	if t := m.text(kind); t != decisionLaya || !h.arch.modern {
-		m.fail(kind, "is %.40q in a file of %s; of decision heads of text encoders %q is built, in files of %s", t, h.arch.name, decisionLaya, modernBERT.name)
+	if !m.has(kind) && !m.has(blocks) {
+		return
+	}
+	if t := m.text(kind); t != DecisionLaya || !h.arch.modern {
+		m.fail(kind, "is %.40q in a file of %s; of decision heads of text encoders %q is built, in files of %s", t, h.arch.name, DecisionLaya, modernBERT.name)
 		return
 	}
 	if h.decision.blocks = m.size(blocks, 0); h.decision.blocks >= h.depth {

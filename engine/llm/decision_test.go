@@ -103,7 +103,7 @@ func TestMarksAreChecked(t *testing.T) {
 // tinyLaya is a tinyText with a decision head of one block behind its layers, whose last bias is given.
 func tinyLaya(bias float32, edit func(b *gguf.Builder)) tinyText {
 	return tinyText{arch: "modern-bert", typ: gguf.TypeF32, edit: func(b *gguf.Builder) {
-		b.Set("modern-bert.decision.type", decisionLaya)
+		b.Set("modern-bert.decision.type", DecisionLaya)
 		b.Set("modern-bert.decision.block_count", uint32(1))
 		b.Set("modern-bert.block_count", uint32(textLayers+1))
 		b.Set("modern-bert.feed_forward_length", []uint32{textFFN, textFFN, textFFN, 32})

@@ -367,6 +367,9 @@ func (e *Engine) check(r *inference.Request) error {
 	if err := e.checkTokens(r); err != nil {
 		return err
 	}
+	if err := e.checkMarks(r); err != nil {
+		return err
+	}
 	switch {
 	case r.N < 1:
 		return fmt.Errorf("%w: n is %d, must be at least 1", inference.ErrInvalid, r.N)

@@ -34,6 +34,7 @@ type Info struct {
 	Labels        []string // of a classifier's scores, where the file names them
 	Scores        int      // of a classifier; 0 is none
 	Decides       bool     // it has a decision head, which is read at marks
+	DecisionType  string   // of a language model whose file says how it decides; "": as any chat model
 	TokenTypes    int
 
 	MaxModelLen     int
@@ -143,7 +144,7 @@ func (o *outline) describe(f *gguf.File, threads int) Info {
 		KVBytes:     s.Bytes(),
 		WeightBytes: o.weightBytes, TableBytes: o.weights.inputs.tableBytes(), InputBytes: o.inputBytes, Threads: threads,
 		StateBytes: 4 * int64(o.plan.stateValues), States: o.budget.states,
-		Windows: o.windows(), kv: s, kvStep: o.budget.stepRows,
+		DecisionType: h.decision.kind, Windows: o.windows(), kv: s, kvStep: o.budget.stepRows,
 	}
 	i.MTP = o.hasMTP() == nil
 	if o.plan.mtp != nil {

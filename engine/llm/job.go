@@ -47,12 +47,13 @@ type job struct {
 	item      admission.Item // as Engine.precheck counts it
 	waits     bool           // Engine.precheck counts it
 	queued    time.Time
-	admitted  time.Time // zero while it waits for the first time
-	first     time.Time // token sampled
-	last      time.Time // token sampled
-	preempted int       // times, over its sequences
-	spent     int64     // nanoseconds of compute time; the scheduler's, between steps the loop's to read
-	noted     bool      // phase, cause and gave are what its stream was told last
+	admitted  time.Time   // zero while it waits for the first time
+	keys      [][]float32 // of the rows at Request.Marks, as far as they were computed
+	first     time.Time   // token sampled
+	last      time.Time   // token sampled
+	preempted int         // times, over its sequences
+	spent     int64       // nanoseconds of compute time; the scheduler's, between steps the loop's to read
+	noted     bool        // phase, cause and gave are what its stream was told last
 	phase     inference.Phase
 	cause     inference.Cause
 	gave      inference.Gave
@@ -167,6 +168,9 @@ func schedulerRequest(r *inference.Request, speculate bool) scheduler.Request {
 	}
 	if r.PromptLogprobs >= 0 {
 		q.Logits = scheduler.LogitsAll
+	}
+	if r.Marks != nil {
+		q.Logits, q.LogitsFrom = scheduler.LogitsAll, r.Marks[0]
 	}
 	if r.KV.DoRemoteDecode {
 		q.Logits = scheduler.LogitsNone

@@ -25,6 +25,7 @@ type outputs struct {
 	e      *Engine
 	rows   []outputRow
 	logits []float32 // [logitTile][vocab]
+	points []float32 // [logitTile][queries and keys], of a decision head
 	tile   int       // first row of the tile that is being sampled
 	end    int       // end of that tile: the row behind its last
 	raw    [][]float32
@@ -88,12 +89,19 @@ func (o *outputs) add(row outputRow) {
 func (o *outputs) run(b *batch, rows block) {
 	m, tile := o.e.model, cmp.Or(o.e.opts.logitRows, logitTile)
 	o.allow(o.plan.Estimate)
-	grow(&o.logits, min(rows.rows(), tile)*m.vocab)
 	for o.tile = rows.lo; o.tile < rows.hi; o.tile += tile {
 		n := min(tile, rows.hi-o.tile)
 		o.end = o.tile + n
-		m.logits(o.e.cpu, o.logits, b.hidden[(o.tile-rows.lo)*m.width:], n)
-		m.suppress(o.logits, n)
+		hidden := b.hidden[(o.tile-rows.lo)*m.width:]
+		words, points := o.kinds(o.tile, o.end)
+		if points {
+			o.point(hidden, n)
+		}
+		if words {
+			grow(&o.logits, n*m.vocab)
+			m.logits(o.e.cpu, o.logits, hidden, n)
+			m.suppress(o.logits, n)
+		}
 		o.e.cpu.Run(o, n, 1)
 	}
 }
@@ -130,6 +138,12 @@ func (o *outputs) row(worker, i int) {
 	r := &o.rows[i]
 	c := &o.plan.Chunks[r.chunk]
 	j := c.User.(*job)
+	if j.points() {
+		if r.sampled && c.Samples > 0 {
+			o.fit(i)
+		}
+		return
+	}
 	logits := o.logits[(i-o.tile)*o.e.model.vocab:][:o.e.model.vocab]
 	if !o.work[worker].Finite(logits) {
 		r.err = fmt.Errorf("%w: the model gave no finite logit at position %d", inference.ErrInternal, r.pos)

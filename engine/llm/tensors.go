@@ -213,6 +213,7 @@ func (l *loader) list(h *hparams, p *plan) *weights {
 	l.norm(&w.embedNorm, "token_embd_norm", p.embedding.norm, h.width, h.eps)
 	if p.head.pooling == inference.PoolingNone && !h.arch.encoder {
 		l.matrix(&w.output, "output.weight", optional, h.vocab, h.width)
+		l.pointer(w, h, p)
 	} else {
 		l.claimed["output.weight"] = true // an encoder of a language model does not need it
 		l.head(w, p.head, h)

@@ -37,6 +37,7 @@ type weights struct {
 	logitCap   float32        // of the plan
 	output     *weight.Matrix // [vocab][width]; embed where the two are tied, nil in an encoder
 	head       head
+	pointer    linear    // cls.output of a language model that decides: of a row, a query and a key
 	decides    int       // first layer of a decision head; 0: there is none
 	questions  []float32 // [QuestionTypes][width], of a decision head
 	fine       bool      // products of hidden states lose nothing by rounding, see model.products

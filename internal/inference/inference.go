@@ -128,6 +128,9 @@ type Request struct {
 	// last one. The request's rows are computed without rounding activations, and share no cached prefixes with others. nil:
 	// tokens are sampled.
 	Given [][]TokenID
+	// Marks are the places in the prompt where options end, for a model with a decision head, in ascending order: one of each choice, whose
+	// given token is one of no meaning. Its event has the head's score as Logprob. nil: there are none.
+	Marks []int
 
 	KV KVTransfer // where blocks of the prompt's keys and values are
 

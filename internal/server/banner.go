@@ -94,7 +94,7 @@ type firstQuestion struct {
 func (r banner) curl() string {
 	path, call := "/v1/completions", firstCall{Model: r.model, Prompt: "Hello"}
 	switch {
-	case r.info.Decides:
+	case r.info.Decides, r.info.DecisionType != "":
 		path, call = "/v1/decisions", firstCall{Model: r.model, Input: "Please refund me", Questions: []firstQuestion{{"predicate", "The customer wants money back"}}}
 	case r.info.Scores > 0 && !r.info.Ranks():
 		path, call = "/v1/classify", firstCall{Model: r.model, Input: "Please refund me"}

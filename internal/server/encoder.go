@@ -15,14 +15,22 @@ func poolerOf(m *local.Model) *models.Pooler {
 	p := &models.Pooler{Embedder: m.Encoder, Dimensions: i.Dimensions}
 	switch {
 	case m.Decision != nil:
-		d := models.Decision(*m.Decision)
-		p.Decision = &d
+		p.Decision = decisionOf(m)
 	case i.Ranks():
 		p.Labels, p.PairTemplate, p.PairTypes = i.Scores, m.PairTemplate, i.TokenTypes > 1 && m.PairTemplate == ""
 	case i.Scores > 0:
 		p.Classes = i.Labels
 	}
 	return p
+}
+
+// decisionOf is how a model's file says that it is asked for decisions; nil: it does not.
+func decisionOf(m *local.Model) *models.Decision {
+	if m.Decision == nil {
+		return nil
+	}
+	d := models.Decision(*m.Decision)
+	return &d
 }
 
 // encoderSnapshot is what a scrape reads of an encoder.

@@ -456,6 +456,7 @@ func (r *resident) newEntry(p *planned) *models.Model {
 		e.Pooler.Prompts = p.config.Model.TaskPrompts()
 	} else {
 		e.Backend = r.Generator()
+		e.Decision = decisionOf(r.Model)
 	}
 	if r.Engine != nil {
 		e.Vocabulary = models.NewVocabulary(r.Tokenizer)

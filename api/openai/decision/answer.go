@@ -94,8 +94,11 @@ func (p *Request) scaling(q *question) models.Scaling {
 	return [...]models.Scaling{predicate: p.Model.Calibration.Predicate, choice: p.Model.Calibration.Choice, score: p.Model.Calibration.Score}[q.kind]
 }
 
-// AppendAnswer writes the answer. logs[i][k] is the log-probability of option k of question i.
+// AppendAnswer writes the answer. logs[i][k] is the log-probability of option k of prompt i, or what a decision head gave for it.
 func (p *Request) AppendAnswer(dst []byte, logs [][]float64, u Usage) ([]byte, *api.Error) {
+	if p.decoder != nil {
+		logs = p.decoder.read(p, logs)
+	}
 	dst = p.form.begin(dst, p)
 	for i := range p.questions {
 		q := &p.questions[i]

@@ -33,7 +33,7 @@ func (p *Request) forDecider(o *job.Body, m *models.Model) *api.Error {
 	total := 0
 	for i := range p.questions {
 		q := &p.questions[i]
-		spans, err := p.written(q, i)
+		spans, err := p.written(m.Pooler.Decision, p.asked(q, i, q.described()))
 		if err != nil {
 			return api.RefuseParam("template_error", "model", "the template of the model %s takes no question: %v", m.ID, err)
 		}
@@ -71,15 +71,24 @@ func (p *Request) forDecider(o *job.Body, m *models.Model) *api.Error {
 	return nil
 }
 
+// asked are the variables of the template for a question with its options.
+func (p *Request) asked(q *question, i int, options []describedOption) map[string]any {
+	return map[string]any{
+		"id": q.id(i), "type": headNames[q.kind], "instructions": orJSON(cmp.Or(q.instructions, q.name), q.raw), "state": orJSON(p.input, p.state),
+		"options": options, "images": []string{},
+	}
+}
+
+// id is the name of a question, or else its number.
+func (q *question) id(i int) string {
+	if q.isNamed {
+		return q.name
+	}
+	return strconv.Itoa(i)
+}
+
 // written renders the template. Texts of the client become no control token, and JSON is given as it is, for the template to write.
-func (p *Request) written(q *question, i int) ([]tokenizer.Span, error) {
-	name := q.name
-	if !q.isNamed {
-		name = strconv.Itoa(i)
-	}
-	variables := map[string]any{
-		"id": name, "type": headNames[q.kind], "instructions": orJSON(cmp.Or(q.instructions, q.name), q.raw), "state": orJSON(p.input, p.state), "options": q.described(), "images": []string{},
-	}
+func (p *Request) written(d *models.Decision, variables map[string]any) ([]tokenizer.Span, error) {
 	raw, err := json.Marshal(variables)
 	if err != nil {
 		return nil, err
@@ -90,7 +99,7 @@ func (p *Request) written(q *question, i int) ([]tokenizer.Span, error) {
 	}
 	in := chat.Input{Messages: chat.Messages(), Extra: extra}
 	in.BOSToken, in.EOSToken = p.Model.Tokenizer.BoundaryTexts()
-	return p.Model.Pooler.Decision.Template.Render(in)
+	return d.Template.Render(in)
 }
 
 // orJSON is a text, or the JSON that it was in the request.
@@ -104,7 +113,8 @@ func orJSON(text string, raw json.RawMessage) any {
 // describedOption is an option as the template of a decision head has it.
 type describedOption struct {
 	Key         string `json:"key"`
-	Description any    `json:"description"` // nil: none
+	Description any    `json:"description"`     // nil: none
+	Label       string `json:"label,omitempty"` // that a language model answers with
 }
 
 // described are the options, in the order of the head: what is false before what is true, and the levels of a score by number.

@@ -132,6 +132,9 @@ func (p *Request) tokenise(o *job.Body, m *models.Model) *api.Error {
 	if m.Pooler != nil {
 		return p.forHead(o, m)
 	}
+	if m.Decision != nil {
+		return p.forDecoder(o, m)
+	}
 	if m.Template == nil {
 		return api.RefuseParam("no_chat_template", "model", "the model %s has no chat template that this server can render, and decisions are asked in a chat; "+
 			"run the server with --chat-template", m.ID)

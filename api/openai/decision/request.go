@@ -25,23 +25,33 @@ type Request struct {
 	form      form
 	shared    []inference.TokenID // begins all prompts
 	forks     []fork
-	head      *head // nil: a language model answers
+	decoder   *decoder // of a language model whose file says how it is asked; nil: it is asked in a chat
+	head      *head    // nil: a language model answers
 }
 
 // fork is what the prompt of a question has behind the shared tokens, and its options.
 type fork struct {
 	tail  []inference.TokenID
 	given [][]inference.TokenID // each with the token that ends an answer
+	marks []int
 }
 
-// Len is the number of questions.
-func (p *Request) Len() int { return len(p.questions) }
+// Len is the number of prompts: one of each question, or two where a model is shown the options in both orders.
+func (p *Request) Len() int {
+	if p.head != nil {
+		return len(p.questions)
+	}
+	return len(p.forks)
+}
 
 // Prompt is the prompt of a question, made for the call.
 func (p *Request) Prompt(i int) []inference.TokenID { return slices.Concat(p.shared, p.forks[i].tail) }
 
 // Given are the tokens of a question's options.
 func (p *Request) Given(i int) [][]inference.TokenID { return p.forks[i].given }
+
+// Marks are the places in a prompt where a decision head reads the options; nil: their tokens are read.
+func (p *Request) Marks(i int) []int { return p.forks[i].marks }
 
 // What is asked at one time, at most: so many ids of prompts, whose beginning each has for itself, and so many options, each of which waits
 // for a slot. One question may have more.
@@ -74,6 +84,9 @@ func (p *Request) Tokens() int {
 	}
 	for i := range p.forks {
 		n += len(p.forks[i].tail)
+		if p.decoder != nil { // labels are not computed
+			continue
+		}
 		for _, ids := range p.forks[i].given {
 			n += max(len(ids)-1, 1)
 		}

@@ -41,6 +41,7 @@ type Model struct {
 
 	Tokenizer   *tokenizer.Tokenizer // of an upstream, where it is known here: prompts are counted and told apart by their tokens
 	MaxModelLen int                  // prompt and output together, in tokens
+	Decision    *Decision            // how a model that generates is asked for decisions, as its file says; nil: in a chat
 	Pooler      *Pooler              // of a model that reads texts and writes none; nil: what follows generates text
 
 	Fingerprint string         // system_fingerprint: changes when the same seed may give other text. "" sends null

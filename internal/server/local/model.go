@@ -111,7 +111,7 @@ type Model struct {
 	Template  Template
 
 	PairTemplate string    // of a reranker; empty: none
-	Decision     *Decision // of a text encoder with a decision head; nil: it has none
+	Decision     *Decision // how its file says that it is asked for decisions; nil: it does not
 }
 
 // Info describes the model.
@@ -187,6 +187,9 @@ func Load(c configs.Config, f *gguf.File, hooks Hooks) (*Model, error) {
 	}
 	if OnLlamaCpp(c) {
 		return m, m.openLlamaCpp(c, f)
+	}
+	if m.Decision, err = readDecision(f, m.Tokenizer); err != nil {
+		return nil, LoadError(c.Model, err)
 	}
 	opts.EndTokens = m.Tokenizer.EOG()
 	opts.Sample, opts.OnMeasure = cacheSample(m.Tokenizer), hooks.Measures
