@@ -2,6 +2,7 @@ package llm
 
 import (
 	"math"
+	"slices"
 
 	"weir/engine/kernel"
 	"weir/engine/kernel/vector"
@@ -104,4 +105,23 @@ func (d *head) score(c *kernel.CPU, x []float32, n int) []float32 {
 	scores := make([]float32, n)
 	c.MatMul(scores, d.scores.w, up, n, d.scores.bias)
 	return scores
+}
+
+// readPointer reads the decision type of a language model.
+func (h *hparams) readPointer(m *metadata) {
+	const kind, width = "decision.type", "embedding_length_out"
+	if !m.has(kind) {
+		return
+	}
+	switch h.decision.kind = m.text(kind); {
+	case slices.Contains(DecisionLabels, h.decision.kind):
+	case h.decision.kind != DecisionPointer:
+		m.fail(kind, "is %.40q in a file of %s; of language models that decide, %q and %q are built", h.decision.kind, h.arch.name, DecisionLabels, DecisionPointer)
+	default:
+		if n := m.size(width, 0); n%2 != 0 {
+			m.fail(width, "is %d; the decision head has queries and keys of the same size, of which this is the sum", n)
+		} else {
+			h.decision.pointer = n / 2
+		}
+	}
 }

@@ -441,3 +441,22 @@ func (i Info) Fingerprint() string {
 	sum := sha256.Sum256([]byte(i.Digest + "/" + cmp.Or(i.KVLayout, i.KVType)))
 	return "fp_" + hex.EncodeToString(sum[:5])
 }
+
+// checkMarks refuses marks that are none of the prompt, or that the model has no head for.
+func (e *Engine) checkMarks(r *inference.Request) error {
+	if r.Marks == nil {
+		return nil
+	}
+	if e.model.decision.pointer == 0 {
+		return fmt.Errorf("%w: marks in a prompt, and the model has no decision head", inference.ErrInvalid)
+	}
+	if len(r.Marks) != r.N || len(r.Given) != r.N || r.MaxTokens != 1 {
+		return fmt.Errorf("%w: %d marks of %d choices with %d tokens, want one each", inference.ErrInvalid, len(r.Marks), r.N, len(r.Given))
+	}
+	for i, at := range r.Marks {
+		if at < 0 || at >= len(r.Prompt) || i > 0 && at <= r.Marks[i-1] {
+			return fmt.Errorf("%w: mark %d is at %d, want ascending places in the prompt of %d tokens", inference.ErrInvalid, i, at, len(r.Prompt))
+		}
+	}
+	return nil
+}

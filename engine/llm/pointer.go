@@ -19,57 +19,8 @@ const DecisionPointer = "kev"
 // DecisionLabels are the decision types of language models that answer with labels.
 var DecisionLabels = []string{"openjev", "lev", "nimble", "pplx-decider", "lfm2-d1"}
 
-// readPointer reads the decision type of a language model.
-func (h *hparams) readPointer(m *metadata) {
-	const kind, width = "decision.type", "embedding_length_out"
-	if !m.has(kind) {
-		return
-	}
-	switch h.decision.kind = m.text(kind); {
-	case slices.Contains(DecisionLabels, h.decision.kind):
-	case h.decision.kind != DecisionPointer:
-		m.fail(kind, "is %.40q in a file of %s; of language models that decide, %q and %q are built", h.decision.kind, h.arch.name, DecisionLabels, DecisionPointer)
-	default:
-		if n := m.size(width, 0); n%2 != 0 {
-			m.fail(width, "is %d; the decision head has queries and keys of the same size, of which this is the sum", n)
-		} else {
-			h.decision.pointer = n / 2
-		}
-	}
-}
-
-// pointer wants the matrix of queries and keys.
-func (l *loader) pointer(w *weights, h *hparams, p *plan) {
-	if h.decision.pointer == 0 {
-		return
-	}
-	if p.logits != 0 && p.logits != 1 {
-		l.fail("%s.logit_scale is not 1 beside a decision head, whose scores it would change", h.arch.name)
-	}
-	l.linear(&w.pointer, "cls.output", required, 2*h.decision.pointer, h.width)
-}
-
 // points reports whether a job's rows go through the decision head, and not to logits.
 func (j *job) points() bool { return j.req.Marks != nil }
-
-// checkMarks refuses marks that are none of the prompt, or that the model has no head for.
-func (e *Engine) checkMarks(r *inference.Request) error {
-	if r.Marks == nil {
-		return nil
-	}
-	if e.model.decision.pointer == 0 {
-		return fmt.Errorf("%w: marks in a prompt, and the model has no decision head", inference.ErrInvalid)
-	}
-	if len(r.Marks) != r.N || len(r.Given) != r.N || r.MaxTokens != 1 {
-		return fmt.Errorf("%w: %d marks of %d choices with %d tokens, want one each", inference.ErrInvalid, len(r.Marks), r.N, len(r.Given))
-	}
-	for i, at := range r.Marks {
-		if at < 0 || at >= len(r.Prompt) || i > 0 && at <= r.Marks[i-1] {
-			return fmt.Errorf("%w: mark %d is at %d, want ascending places in the prompt of %d tokens", inference.ErrInvalid, i, at, len(r.Prompt))
-		}
-	}
-	return nil
-}
 
 // kinds says which of rows [lo,hi) need logits, and which the decision head: any of them.
 func (o *outputs) kinds(lo, hi int) (words, points bool) {

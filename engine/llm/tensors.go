@@ -465,3 +465,14 @@ func (l *loader) refuseUnknown() {
 			len(extra), strings.Join(extra[:min(4, len(extra))], ", "))
 	}
 }
+
+// pointer wants the matrix of queries and keys.
+func (l *loader) pointer(w *weights, h *hparams, p *plan) {
+	if h.decision.pointer == 0 {
+		return
+	}
+	if p.logits != 0 && p.logits != 1 {
+		l.fail("%s.logit_scale is not 1 beside a decision head, whose scores it would change", h.arch.name)
+	}
+	l.linear(&w.pointer, "cls.output", required, 2*h.decision.pointer, h.width)
+}
