@@ -3,10 +3,11 @@ import fs from "node:fs";
 import path from "node:path";
 import { createRequire } from "node:module";
 import { chromium } from "playwright-core";
+import { changed } from "./compare.mjs";
 import { fixtures, views as ofConsole } from "./console.mjs";
 
 const [, , api, admin] = process.argv;
-const { KEY, CHROMIUM, PICTURES } = process.env;
+const { KEY, CHROMIUM, PICTURES, AGAINST, CHANGED } = process.env;
 const axeSource = fs.readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const layout = fs.readFileSync(new URL("layout.js", import.meta.url), "utf8"); // .ci/pages has it
 const rules = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"];
@@ -33,7 +34,20 @@ async function look(page, name) {
   for (const v of await violations(page)) fault(`${name}: ${v}`);
   const lies = await page.evaluate(`${layout}()`);
   if (lies) fault(`${name}: ${lies}`);
-  await page.screenshot({ path: path.join(PICTURES, `${name}.png`) });
+  const picture = path.join(PICTURES, `${name}.png`);
+  await page.screenshot({ path: picture });
+  await compare(name, picture);
+}
+
+// With AGAINST, a folder of pictures of an earlier run on this machine, no view differs from its own in more than a share of its cells:
+// CHANGED, a tenth where it says nothing, since answers, figures and times move.
+async function compare(name, picture) {
+  const before = AGAINST && path.join(AGAINST, `${name}.png`);
+  if (!before) return;
+  if (!fs.existsSync(before)) return fault(`${name}: no picture of it in ${AGAINST}`);
+  const share = await changed(blank, before, picture);
+  if (share > (CHANGED || 0.1)) fault(`${name}: ${Math.round(100 * share)} % of the picture differ from ${before}`);
+  else most = Math.max(most, share);
 }
 
 // Each view: what is done to it before it is looked at. They run in this order, in one page.
@@ -138,11 +152,16 @@ async function checkTheChecks(page) {
   if (!(await page.evaluate(`${layout}()`)).includes("lies under")) fault("the check of the layout did not find a covered button");
 }
 
-const browser = await chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox"] });
+const browser = await chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox"] }), blank = await browser.newPage();
+let most = 0; // of the shares of pictures that differ from those in AGAINST
 await inEachLook(async (name, how) => {
   const page = await open(browser, name, how);
   await lookAtAll(page, name, views);
-  if (name === "light") await checkTheChecks(page);
+  if (name === "light") {
+    await checkTheChecks(page);
+    if (await changed(blank, path.join(PICTURES, "light-empty.png"), path.join(PICTURES, "light-settings.png")) < 0.02) fault("two views look the same to the comparison of pictures");
+    if (await changed(blank, path.join(PICTURES, "light-empty.png"), path.join(PICTURES, "light-empty.png"))) fault("a picture differs from itself");
+  }
   await page.context().close();
 });
 const ended = load(50);
@@ -154,5 +173,5 @@ await inEachLook(async (name, how) => {
 });
 await ended();
 await browser.close();
-console.log(`${seen} views, ${faults} faults; pictures in ${PICTURES}`);
+console.log(`${seen} views, ${faults} faults; pictures in ${PICTURES}${AGAINST ? `, at most ${Math.round(1000 * most) / 10} % of one differ from ${AGAINST}` : ""}`);
 process.exit(faults ? 1 : 0);
