@@ -38,6 +38,9 @@ type AdapterInfo struct {
 	Bytes   int64   // in memory
 }
 
+// mostAdapterScale bounds what adapters are scaled by, far above all that are made: answers behind larger ones overflow.
+const mostAdapterScale = 1e6
+
 // adapter is a LoRA adapter: to what a matrix W makes of x it adds scale*B(A x), A being [rank][inputs] and B [outputs][rank]. Its
 // memory goes back once it was unloaded and the last request has ended that computes with it.
 type adapter struct {
@@ -218,6 +221,10 @@ func (x *adapterFile) want(a *adapter, parts []*linear, low, high *gguf.Tensor) 
 	first := &delta{scale: x.opts.Scale}
 	if x.alpha != 0 {
 		first.scale *= x.alpha / float32(rank)
+	}
+	if s := float64(first.scale); !(math.Abs(s) <= mostAdapterScale) {
+		x.fail("what %s adds is scaled by %v, of the option scale and adapter.lora.alpha %v by the rank %d; at most %v is taken", low.Name, s, x.alpha, rank, float64(mostAdapterScale))
+		return
 	}
 	l := &x.loader
 	l.wants = append(l.wants, l.want(low, 0, rank, cols, &first.a))

@@ -383,6 +383,7 @@ func TestAdaptersThatDoNotFitAreRefused(t *testing.T) {
 		{dense, lowRank{edit: func(b *gguf.Builder) { b.Set("adapter.type", "lokr") }}, `adapter.type is "lokr"`},
 		{dense, lowRank{edit: func(b *gguf.Builder) { b.Set("general.architecture", "gemma") }}, `general.architecture is "gemma", and the model's is "llama"`},
 		{dense, lowRank{edit: func(b *gguf.Builder) { b.Set("adapter.lora.alpha", float32(math.NaN())) }}, "adapter.lora.alpha is NaN"},
+		{dense, lowRank{edit: func(b *gguf.Builder) { b.Set("adapter.lora.alpha", float32(3e38)) }}, "at most 1e+06 is taken"},
 		{dense, lowRank{edit: func(b *gguf.Builder) { b.Set("adapter.lora.alpha", "8") }}, "adapter.lora.alpha"},
 		{dense, lowRank{edit: func(b *gguf.Builder) { b.Set("adapter.alora.invocation_tokens", []int32{1}) }}, "alora"},
 		{dense, lowRank{edit: rows("blk.0.attn_k.weight.lora_a", 64, 4)}, "blk.0.attn_k.weight.lora_a has no blk.0.attn_k.weight.lora_b"},

@@ -189,7 +189,7 @@ func (g *guesser) Price(texts []scheduler.GuessText, n int) (reading, guessing t
 	round, all := cost.Load{}, cost.Load{}
 	for i := range texts {
 		if g.isTooLong(&texts[i], n) {
-			return never, never
+			continue // it gets no guesses
 		}
 		ids, behind := len(texts[i].IDs), g.behind(&texts[i])
 		one := cost.Load{Rows: 1, Outputs: 1, Decode: g.attention.Attended(ids, 1)}
@@ -198,6 +198,9 @@ func (g *guesser) Price(texts []scheduler.GuessText, n int) (reading, guessing t
 			one = one.Add(cost.Load{Rows: behind, Prompt: g.attention.Attended(ids-behind-1, behind)})
 		}
 		all = all.Add(one)
+	}
+	if round.Rows == 0 {
+		return never, never
 	}
 	each := g.cost.Estimate(round)
 	return g.cost.Estimate(all) - each, time.Duration(n) * each

@@ -136,6 +136,16 @@ func TestDraftModelsGuessAgain(t *testing.T) {
 	if fresh := guess(2, a)[0]; !slices.Equal(grown, fresh) {
 		t.Errorf("of the longer text the guesses are %v, and %v when it is read from its beginning", grown, fresh)
 	}
+	long := text(3, g.length) // beside which the others get theirs
+	if reading, guessing := g.Price([]scheduler.GuessText{b, long}, 3); reading >= never || guessing >= never {
+		t.Errorf("a text beyond the context has guesses of another one cost %v and %v", reading, guessing)
+	}
+	if reading, _ := g.Price([]scheduler.GuessText{long}, 3); reading != never {
+		t.Errorf("guesses of a text beyond the context cost %v", reading)
+	}
+	if got := guess(3, b, long); len(got[0]) != 3 || len(got[1]) != 0 {
+		t.Errorf("beside a text beyond the context the guesses are %v", got)
+	}
 	if err := g.pool.Check(); err != nil {
 		t.Error(err)
 	}
