@@ -81,4 +81,7 @@ func (d Writer) Request(r *inference.Request) {
 	if s.Temperature > 0 { // a greedy answer draws nothing
 		d.Number(s.Seed)
 	}
+	for _, m := range r.Marks { // requests without any keep the digests that stores have of them
+		d.Integer(m)
+	}
 }
