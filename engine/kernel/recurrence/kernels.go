@@ -58,14 +58,29 @@ func (o *once) check() {
 	o.checkSize()
 }
 
-// each does the tiles one by one.
-func (o *once) each(rule func(*run)) {
+// deltaPortable takes the row through the tiles one by one.
+func (o *once) deltaPortable() {
 	copy(o.state, o.from)
-	r, size := o.run, o.dim*tileValues
 	for t := range o.tiles() {
-		r.state, r.v, r.out = o.state[t*size:][:size], o.v[t*tileValues:][:tileValues], o.out[t*tileValues:][:tileValues]
-		rule(&r)
+		r := o.tile(t)
+		deltaRulePortable(&r)
 	}
+}
+
+// scanPortable takes the row through the tiles one by one.
+func (o *once) scanPortable() {
+	copy(o.state, o.from)
+	for t := range o.tiles() {
+		r := o.tile(t)
+		scanPortable(&r)
+	}
+}
+
+// tile is the row in tile t.
+func (o *once) tile(t int) run {
+	r, size := o.run, o.dim*tileValues
+	r.state, r.v, r.out = o.state[t*size:][:size], o.v[t*tileValues:][:tileValues], o.out[t*tileValues:][:tileValues]
+	return r
 }
 
 // deltaRulePortable: each row lets the state decay, and adds for its key the part by which its value differs from what the state has for that

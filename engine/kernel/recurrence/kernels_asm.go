@@ -36,7 +36,7 @@ func deltaOnce(level isa.Level, o *once) {
 	case isa.AVX2:
 		deltaOnceAVX2(&o.from[0], &o.state[0], &o.k[0], &o.q[0], &o.v[0], &o.out[0], &o.decay[0], &o.gain[0], o.dim, o.tiles(), o.skip)
 	default:
-		o.each(deltaRulePortable)
+		o.deltaPortable()
 	}
 }
 
@@ -48,7 +48,7 @@ func scanOnce(level isa.Level, o *once) {
 	case isa.AVX2:
 		scanOnceAVX2(&o.from[0], &o.state[0], &o.k[0], &o.q[0], &o.v[0], &o.out[0], &o.decay[0], &o.gain[0], o.dim, o.tiles(), o.skip)
 	default:
-		o.each(scanPortable)
+		o.scanPortable()
 	}
 }
 

@@ -16,12 +16,12 @@ func scan(_ isa.Level, r *run) {
 
 func deltaOnce(_ isa.Level, o *once) {
 	o.check()
-	o.each(deltaRulePortable)
+	o.deltaPortable()
 }
 
 func scanOnce(_ isa.Level, o *once) {
 	o.check()
-	o.each(scanPortable)
+	o.scanPortable()
 }
 
 func convolve(_ isa.Level, dst, bias []float32, rows [][]float32, w []float32, stride int) {
