@@ -297,7 +297,7 @@ func TestDeadlinesOfRelayedRequests(t *testing.T) {
 	}{
 		{`"ttft_deadline_ms":100`, 408, `"code":"deadline_exceeded"`},
 		{`"deadline_ms":100`, 408, `"code":"deadline_exceeded"`},
-		{`"deadline_ms":300,"ttft_deadline_ms":200,"stream":true`, 200, "data: {\"error\":"},
+		{`"deadline_ms":1500,"ttft_deadline_ms":1400,"stream":true`, 200, "data: {\"error\":"},
 		{`"deadline_ms":-1`, 400, `"param":"deadline_ms"`},
 	} {
 		res, text := r.do("POST", routeChat, "", `{"model":"front","messages":[],`+tc.fields+`}`)

@@ -252,7 +252,7 @@ func TestIllegalDraftsAreNotComputed(t *testing.T) {
 	computed, refused := 0, 0
 	var e *Engine
 	s := newStepper(t, families[0], Options{
-		EndTokens: []int32{9}, Speculate: true, Scheduler: scheduler.Config{MaxDrafts: 4, LookupMin: 1},
+		EndTokens: []int32{9}, Speculate: true, Scheduler: scheduler.Config{MaxDrafts: 4, LookupMin: 1, EveryDraft: true},
 		atPhase: func(p phase) {
 			if p != computing {
 				return
