@@ -56,5 +56,5 @@ func (d *drafter) alongRows(q *sequence, row float64) int {
 		}
 		return n
 	}
-	return min(all, int(g.saves/2*float64(d.forecast.left(q.req, 0)/2)/row))
+	return int(min(float64(all), g.saves/2*float64(d.forecast.left(q.req, 0)/2)/row))
 }
