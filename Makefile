@@ -9,12 +9,8 @@ COMMIT    ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null)
 # The time of what is generated from this commit, as reproducible-builds.org has it.
 export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null)
 LDFLAGS    = -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
-# The compiler writes no tables for debuggers, which -s and -w keep out of the executable: a tenth of its time. Modules that no request
-# waits for are compiled without inlining, a third of their time; those of releases are inlined.
-COLD       = modernc.org github.com/parquet-go github.com/jackc github.com/molecule-man github.com/andybalholm github.com/aws oras.land \
-	go.opentelemetry.io github.com/grpc-ecosystem github.com/go-jose github.com/prometheus/procfs go.yaml.in github.com/spf13 \
-	github.com/tinylib github.com/twpayne github.com/santhosh-tekuri
-GCFLAGS    = '-gcflags=all=-dwarf=false' $(COLD:%='-gcflags=%/...=-dwarf=false -l')
+# The compiler writes no tables for debuggers, which -s and -w keep out of the executable: a tenth of its time.
+GCFLAGS    = '-gcflags=all=-dwarf=false'
 
 .DEFAULT_GOAL := help
 .PHONY: help build install release release-check described commit test test-short test-long test-race test-purego test-invariants fuzz lint format-check vet generate check-generate \
