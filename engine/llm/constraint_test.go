@@ -212,7 +212,7 @@ func TestJ11ConstrainedAnswersDoNotDependOnTheirCompany(t *testing.T) {
 		{Scheduler: scheduler.Config{MaxDrafts: 5}}, // forced drafts only
 		{Scheduler: scheduler.Config{MaxDrafts: 5, LookupMin: 1}, Speculate: true},
 		{Scheduler: scheduler.Config{MaxDrafts: 3, LookupMin: 1, LookupMax: 1, PrefillChunk: 7}, BlockTokens: 32, logitRows: 3, Speculate: true},
-		{Scheduler: scheduler.Config{MaxDrafts: 8, LookupMin: 1, MaxSeqs: 4, MaxBatchTokens: 24, OutputEstimate: 1}, KVBlocks: 17, BlockTokens: 16, MaxModelLen: 220, logitRows: 2, Threads: 3, Speculate: true},
+		{Scheduler: scheduler.Config{MaxDrafts: 8, LookupMin: 1, MaxSeqs: 8, MaxBatchTokens: 24, OutputEstimate: 1}, KVBlocks: 15, BlockTokens: 16, MaxModelLen: 220, logitRows: 2, Threads: 3, Speculate: true},
 	} {
 		t.Run(fmt.Sprintf("drafts=%d,chunk=%d,blocks=%d,lookup=%v", o.Scheduler.MaxDrafts, o.Scheduler.PrefillChunk, o.KVBlocks, o.Speculate), func(t *testing.T) {
 			o.EndTokens = []int32{9}

@@ -38,7 +38,7 @@ func TestS1LateConstraintsChangeNoAnswer(t *testing.T) {
 	for i, o := range []Options{
 		{Scheduler: scheduler.Config{MaxDrafts: 5, LookupMin: 1}, Speculate: true},
 		{Scheduler: scheduler.Config{PrefillChunk: 7}, logitRows: 3},
-		{Scheduler: scheduler.Config{MaxDrafts: 8, LookupMin: 1, MaxSeqs: 4, MaxBatchTokens: 24, OutputEstimate: 1}, KVBlocks: 17, BlockTokens: 16, MaxModelLen: 220, logitRows: 2, Threads: 3, Speculate: true},
+		{Scheduler: scheduler.Config{MaxDrafts: 8, LookupMin: 1, MaxSeqs: 8, MaxBatchTokens: 24, OutputEstimate: 1}, KVBlocks: 15, BlockTokens: 16, MaxModelLen: 220, logitRows: 2, Threads: 3, Speculate: true},
 	} {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			o.EndTokens, o.inTime = []int32{9}, sometimes(2)

@@ -74,15 +74,15 @@ func TestRequestsTellTheirLife(t *testing.T) {
 // A request that gives its blocks to an older one says so, and that it went on.
 func TestPreemptedRequestsSayWhy(t *testing.T) {
 	e := start(t, families[0], Options{BlockTokens: 16, KVBlocks: 17, MaxModelLen: 160, Scheduler: scheduler.Config{OutputEstimate: 1}})
-	var streams []*inference.Stream
+	var all []*inference.Request
 	for i := range 3 {
 		r := greedy([]int32{1, 2, 3, int32(4 + i)}, 120) //nolint:gosec // 0 to 2
 		r.IgnoreEOS = true
-		s, err := e.Submit(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		streams = append(streams, s)
+		all = append(all, r)
+	}
+	streams, err := e.SubmitAll(all)
+	if err != nil {
+		t.Fatal(err)
 	}
 	var why []inference.Gave
 	for _, s := range streams {

@@ -99,13 +99,13 @@ func TestHybridsAnswerTheSameWherePreempted(t *testing.T) {
 			for i := range 6 {
 				want = append(want, ask(t, wide, greedy(prompt(uint64(i), 20+i), 40)).tokens[0])
 			}
-			var streams []*inference.Stream
+			var all []*inference.Request
 			for i := range 6 {
-				s, err := narrow.Submit(greedy(prompt(uint64(i), 20+i), 40))
-				if err != nil {
-					t.Fatal(err)
-				}
-				streams = append(streams, s)
+				all = append(all, greedy(prompt(uint64(i), 20+i), 40))
+			}
+			streams, err := narrow.SubmitAll(all)
+			if err != nil {
+				t.Fatal(err)
 			}
 			for i, s := range streams {
 				if got := read(t, s); got.err != nil || !slices.Equal(got.tokens[0], want[i]) {
