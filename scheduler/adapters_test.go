@@ -90,7 +90,7 @@ func TestAdaptersKeepTheInvariants(t *testing.T) {
 			pool.States, pool.StateInterval = 2+src.below(3*cfg.MaxSeqs+12), src.below(3)*pool.BlockTokens*4
 		}
 		if seed%4 == 1 {
-			cfg.Guesser, cfg.EveryDraft = newCoin(seed), seed%8 == 1
+			cfg.Proposer, cfg.EveryDraft = newCoin(seed), seed%8 == 1
 		}
 		w := newWorld(t, cfg, pool)
 		w.vocabulary, w.adapters = 2, &simulatedAdapters{}

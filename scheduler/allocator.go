@@ -18,7 +18,7 @@ type allocator struct {
 	step      *step
 	forecast  *forecast
 	stats     *Counters
-	guesser   Guesser // nil: nothing guesses
+	proposer  Proposer // nil: there is none
 
 	spare []*sequence // ended, for reuse
 }
@@ -140,8 +140,8 @@ func (al *allocator) releaseSequence(q *sequence) {
 
 // recycle releases a sequence's blocks and keeps its memory for the next one.
 func (al *allocator) recycle(q *sequence) {
-	if al.guesser != nil {
-		al.guesser.Forget(SequenceID{q.req.id, q.choice})
+	if al.proposer != nil {
+		al.proposer.Forget(SequenceID{q.req.id, q.choice})
 	}
 	al.pool.Release(&q.table)
 	q.req = nil

@@ -42,7 +42,7 @@ func (s *Scheduler) Commit(now int64, results []Result) []End {
 	s.step.out = false
 	took := time.Duration(now - s.step.began)
 	s.charges.chargeStep(took)
-	s.cost.Observe(s.pacer.load, took-s.drafter.guessing.took)
+	s.cost.Observe(s.pacer.load, took-s.drafter.proposals.took)
 	s.drafter.balance.step(took)
 	for i, q := range s.step.seqs {
 		rows := q.rows

@@ -37,14 +37,14 @@ type Config struct {
 	Cost      cost.Prior     // of a step, before any was seen
 	Attention cost.Attention // what rows attend to; nil: everything before them
 
-	// Drafts guess the next tokens of outputs by looking up what followed the
+	// Drafts are proposed for outputs by looking up what followed the
 	// last ones earlier in the sequence; the step that computes the next token
 	// verifies them. They concern requests that Speculate.
 	MaxDrafts int // per output and step (--num-speculative-tokens); 0 is off
 	LookupMax int // tokens that are looked up together, at most (--prompt-lookup-max); default 4
 	LookupMin int // and at least (--prompt-lookup-min); default 2, or LookupMax where that is 1
-	// Guesser guesses what is neither looked up nor forced; nil: nothing does.
-	Guesser Guesser
+	// Proposer proposes what is neither looked up nor forced; nil: there is none.
+	Proposer Proposer
 
 	// EveryDraft proposes drafts whatever they are expected to save, for tests of what verifies them.
 	EveryDraft bool

@@ -23,12 +23,12 @@ type draftKind uint8
 const (
 	lookedUp draftKind = iota // in the text so far
 	forced                    // Result.Forced
-	guessed                   // by the Guesser
+	proposed                  // by the Proposer
 	draftKinds
 )
 
-// hopes are the shares of drafts that are expected to be accepted before anything is known of a sequence's.
-var hopes = [draftKinds]float64{lookedUp: 0.6, forced: 1, guessed: 0.6}
+// priorRates are the shares of drafts that are expected to be accepted before anything is known of a sequence's.
+var priorRates = [draftKinds]float64{lookedUp: 0.6, forced: 1, proposed: 0.6}
 
 // A sequence whose drafts do not pay tries a single one again after a pause, which doubles
 // each time that it is rejected.
@@ -38,10 +38,12 @@ const (
 	maxBackoff  = 128
 )
 
-// rate is the expected share of accepted drafts.
-func (d *draftRecord) rate(hope float64) float64 { return (d.accepted + hope) / (d.judged + 1) }
+// acceptanceRate is the expected share of accepted drafts.
+func (d *draftRecord) acceptanceRate(prior float64) float64 {
+	return (d.accepted + prior) / (d.judged + 1)
+}
 
-// kind is where the sequence's next drafts come from, unless they are guessed.
+// kind is where the sequence's next drafts come from, unless a Proposer has them.
 func (q *sequence) kind() draftKind {
 	if len(q.forced) > 0 {
 		return forced
@@ -81,10 +83,10 @@ type drafter struct {
 	sequences *sequences
 	forecast  *forecast
 	balance   draftBalance
-	guessing  guessing
+	proposals proposals
 }
 
-// propose gives rows that are still left to guesses of the tokens to come, for
+// propose gives rows that are still left to drafts of the tokens to come, for
 // outputs that are planned. Drafts get no budget that a prompt wants and no block
 // that a running sequence may need next.
 func (d *drafter) propose() {
@@ -98,7 +100,7 @@ func (d *drafter) propose() {
 			d.draft(q, token)
 		}
 	}
-	d.guess(token)
+	d.askProposer(token)
 }
 
 // mayDraft reports whether outputs of a sequence are drafted.
@@ -107,7 +109,7 @@ func (d *drafter) mayDraft(q *sequence) bool {
 }
 
 // draft extends a planned output by as many drafts as are worth their rows and
-// can be guessed. Those of outputs that are given are worth theirs.
+// can be proposed. Those of outputs that are given are worth theirs.
 func (d *drafter) draft(q *sequence, token time.Duration) {
 	most, left := d.cfg.MaxDrafts, q.req.limit-q.produced-1
 	if q.req.Given != nil {
@@ -117,7 +119,7 @@ func (d *drafter) draft(q *sequence, token time.Duration) {
 	if n <= 0 {
 		return
 	}
-	n = q.guess(n, d.cfg.LookupMin, d.cfg.LookupMax)
+	n = q.writeDrafts(n, d.cfg.LookupMin, d.cfg.LookupMax)
 	d.take(q, n, draftForecast{kind: q.kind(), token: token})
 }
 
@@ -143,9 +145,9 @@ func (d *drafter) affordable(q *sequence, n int, token time.Duration) int {
 		return n
 	}
 	without := d.pacer.load.Sub(q.load(q.rows, d.pacer.cfg.Attention))
-	record, hope := &q.records[q.kind()], hopes[q.kind()]
+	record, prior := &q.records[q.kind()], priorRates[q.kind()]
 	known := record.judged >= balanceJudged || q.req.Given != nil
-	start, rate := d.cost.Estimate(d.pacer.load), record.rate(hope)
+	start, rate := d.cost.Estimate(d.pacer.load), record.acceptanceRate(prior)
 	before, saved, reached := start, float64(token), 1.0
 	if q.req.Given != nil {
 		saved = math.Inf(1)
@@ -175,8 +177,8 @@ func (d *drafter) affordable(q *sequence, n int, token time.Duration) int {
 // settle takes in that of a sequence's drafts so many were accepted, and that rows of it are computed again.
 func (d *drafter) settle(q *sequence, drafts, accepted int) {
 	q.records[q.forecast.kind].learn(drafts, accepted)
-	if q.forecast.kind == guessed {
-		d.guessing.learn(drafts, accepted)
+	if q.forecast.kind == proposed {
+		d.proposals.learn(drafts, accepted)
 	}
 	if q.req.Given == nil {
 		each := float64(q.forecast.took) / float64(q.forecast.rows)
@@ -212,12 +214,12 @@ func (q *sequence) given() []inference.TokenID {
 	return q.req.Given[q.choice][q.produced:]
 }
 
-// guess writes up to n drafts behind the sequence's ids, into their spare
+// writeDrafts writes up to n drafts behind the sequence's ids, into their spare
 // capacity, and returns how many: what is given or forced, or what followed the most recent of the longest
 // earlier runs, of shortest to longest ids, that equal the last ones. Where
-// less than n ids followed, the guess goes on with itself: text that repeats
-// is guessed as far as wanted.
-func (q *sequence) guess(n, shortest, longest int) int {
+// less than n ids followed, the draft goes on with itself: text that repeats
+// is drafted as far as wanted.
+func (q *sequence) writeDrafts(n, shortest, longest int) int {
 	certain := q.forced
 	if len(certain) == 0 {
 		certain = q.given()
@@ -263,8 +265,8 @@ func lookup(ids []inference.TokenID, shortest, longest int) int {
 
 // verified is how many leading drafts of a sequence equal what was sampled.
 func (q *sequence) verified(drafts int, tokens []inference.TokenID) int {
-	guesses := q.ids[len(q.ids) : len(q.ids)+drafts]
-	for i, id := range guesses {
+	written := q.ids[len(q.ids) : len(q.ids)+drafts]
+	for i, id := range written {
 		if i >= len(tokens) || tokens[i] != id {
 			return i
 		}

@@ -66,11 +66,11 @@ func FuzzLookup(f *testing.F) {
 	})
 }
 
-func TestGuessesGoOnWithThemselves(t *testing.T) {
+func TestLookedUpDraftsGoOnWithThemselves(t *testing.T) {
 	q := &sequence{req: &request{}, ids: []inference.TokenID{9, 1, 2, 3, 1, 2}}
-	n := q.guess(7, 1, 4)
+	n := q.writeDrafts(7, 1, 4)
 	if got, want := q.ids[len(q.ids):len(q.ids)+n], []inference.TokenID{3, 1, 2, 3, 1, 2, 3}; !slices.Equal(got, want) || len(q.ids) != 6 {
-		t.Errorf("guessed %v behind %v, want %v", got, q.ids, want)
+		t.Errorf("drafted %v behind %v, want %v", got, q.ids, want)
 	}
 }
 
@@ -80,13 +80,13 @@ func drafted(t *testing.T, seed uint64, drafts int, change func(w *world)) (outp
 	return draftedBy(t, seed, drafts, nil, change)
 }
 
-// draftedBy is drafted with a Guesser, if it is not nil, beside what is looked up.
-func draftedBy(t *testing.T, seed uint64, drafts int, guesser Guesser, change func(w *world)) (outputs string, w *world) {
+// draftedBy is drafted with a Proposer, if it is not nil, beside what is looked up.
+func draftedBy(t *testing.T, seed uint64, drafts int, proposer Proposer, change func(w *world)) (outputs string, w *world) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(seed, 31))
 	blocks, block := 24+rng.IntN(30), 1+rng.IntN(5)
 	w = newWorld(t, Config{
-		MaxSeqs: 4, MaxBatchTokens: 24, MaxModelLen: 64, MaxDrafts: drafts, LookupMin: 1, OutputEstimate: 4, WatermarkBlocks: -1, Guesser: guesser, EveryDraft: guesser != nil,
+		MaxSeqs: 4, MaxBatchTokens: 24, MaxModelLen: 64, MaxDrafts: drafts, LookupMin: 1, OutputEstimate: 4, WatermarkBlocks: -1, Proposer: proposer, EveryDraft: proposer != nil,
 	}, kvcache.Config{Blocks: blocks, BlockTokens: block})
 	w.vocabulary = 2
 	if change != nil {
@@ -141,7 +141,7 @@ func TestDraftsChangeNoOutput(t *testing.T) {
 	}
 }
 
-// Tokens that the engine forces are drafts of every request, whether they come true or
+// Tokens that the engine forces are drafts of every request, whether they are accepted or
 // not, and drafts may be taken out of a plan again: no output changes.
 func TestForcedAndTrimmedDraftsChangeNoOutput(t *testing.T) {
 	forced, trimmed, accepted := 0, 0, 0
@@ -179,20 +179,20 @@ func TestForcedAndTrimmedDraftsChangeNoOutput(t *testing.T) {
 	}
 }
 
-// The first forced drafts are expected to come true: a step takes all of them where
+// The first forced drafts are expected to be accepted: a step takes all of them where
 // looked up ones are not worth as many rows.
 func TestForcedDraftsAreTrusted(t *testing.T) {
 	q := &sequence{req: &request{}, forced: []inference.TokenID{7}}
-	rate := func() float64 { return q.records[q.kind()].rate(hopes[q.kind()]) }
+	rate := func() float64 { return q.records[q.kind()].acceptanceRate(priorRates[q.kind()]) }
 	if rate() != 1 {
-		t.Errorf("expects %v of a forced draft to come true, want all", rate())
+		t.Errorf("expects %v of a forced draft to be accepted, want all", rate())
 	}
 	q.records[forced].learn(4, 1)
 	if rate() > 0.8 || q.records[lookedUp].judged != 0 {
 		t.Errorf("expects %v after rejections; drafts that were looked up: %+v", rate(), q.records[lookedUp])
 	}
-	if n := q.guess(5, 1, 4); n != 1 || q.ids[:1][0] != 7 {
-		t.Errorf("guessed %v", q.ids[:n])
+	if n := q.writeDrafts(5, 1, 4); n != 1 || q.ids[:1][0] != 7 {
+		t.Errorf("drafted %v", q.ids[:n])
 	}
 }
 
@@ -281,14 +281,14 @@ func TestDraftsPayOrStop(t *testing.T) {
 		most, least  float64 // of the time per token without drafts
 		states       bool
 	}{
-		{"cheap rows, good guesses", 1, 0.9, 30 * time.Millisecond, time.Millisecond, 0.40, 0, false},
-		{"cheap rows, bad guesses", 1, 0.02, 30 * time.Millisecond, time.Millisecond, 1.02, 0, false},
-		{"dear rows, good guesses", 1, 0.9, time.Millisecond, 30 * time.Millisecond, 1.05, 0.8, false},
-		{"dear rows, bad guesses", 1, 0.02, time.Millisecond, 30 * time.Millisecond, 1.03, 0, false},
-		{"a full batch, bad guesses", 32, 0.1, 10 * time.Millisecond, 2 * time.Millisecond, 1.03, 0, false},
-		{"a small batch, good guesses", 4, 0.9, 30 * time.Millisecond, time.Millisecond, 0.60, 0, false},
-		{"states, good guesses", 1, 0.9, 30 * time.Millisecond, time.Millisecond, 0.50, 0, true},
-		{"states, bad guesses", 4, 0.02, 30 * time.Millisecond, time.Millisecond, 1.02, 0, true},
+		{"cheap rows, good drafts", 1, 0.9, 30 * time.Millisecond, time.Millisecond, 0.40, 0, false},
+		{"cheap rows, bad drafts", 1, 0.02, 30 * time.Millisecond, time.Millisecond, 1.02, 0, false},
+		{"dear rows, good drafts", 1, 0.9, time.Millisecond, 30 * time.Millisecond, 1.05, 0.8, false},
+		{"dear rows, bad drafts", 1, 0.02, time.Millisecond, 30 * time.Millisecond, 1.03, 0, false},
+		{"a full batch, bad drafts", 32, 0.1, 10 * time.Millisecond, 2 * time.Millisecond, 1.03, 0, false},
+		{"a small batch, good drafts", 4, 0.9, 30 * time.Millisecond, time.Millisecond, 0.60, 0, false},
+		{"states, good drafts", 1, 0.9, 30 * time.Millisecond, time.Millisecond, 0.50, 0, true},
+		{"states, bad drafts", 4, 0.02, 30 * time.Millisecond, time.Millisecond, 1.02, 0, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			plain, _ := decodeAlone(t, 0, c.sequences, c.chance, c.weights, c.row, c.states)
@@ -305,7 +305,7 @@ func TestDraftsPayOrStop(t *testing.T) {
 	}
 }
 
-// Whatever a machine's rows cost, however many sequences run and however many drafts come true: no answers take 2 % longer with drafts (of 2,000 machines, those of one take 1 % longer).
+// Whatever a machine's rows cost, however many sequences run and however many drafts are accepted: no answers take 2 % longer with drafts (of 2,000 machines, those of one take 1 % longer).
 func TestDraftsNeverCost(t *testing.T) {
 	rng := rand.New(rand.NewPCG(28, 4))
 	best := 1.0
@@ -319,7 +319,7 @@ func TestDraftsNeverCost(t *testing.T) {
 		with, st := decodeAlone(t, 8, sequences, chance, weights, row, states)
 		share := float64(with) / float64(plain)
 		if best = min(best, share); share > 1.02 {
-			t.Errorf("%d sequences, %.2f of drafts come true, %v a step and %v a row, states %v: %.3f of the time, %d of %d accepted",
+			t.Errorf("%d sequences, %.2f of drafts are accepted, %v a step and %v a row, states %v: %.3f of the time, %d of %d accepted",
 				sequences, chance, weights, row, states, share, st.AcceptedTokens, st.DraftTokens)
 		}
 	}
@@ -328,7 +328,7 @@ func TestDraftsNeverCost(t *testing.T) {
 	}
 }
 
-// Guesses that fail for a while and then come true are taken up again.
+// Drafts that fail for a while and then are accepted are taken up again.
 func TestDraftsAreTriedAgain(t *testing.T) {
 	m := newMachine(t, Config{MaxSeqs: 1, MaxBatchTokens: 64, MaxModelLen: 4096, MaxDrafts: 4})
 	m.took = func(p *Plan) time.Duration { return 20*time.Millisecond + time.Duration(p.Rows)*2*time.Millisecond }
@@ -346,9 +346,9 @@ func TestDraftsAreTriedAgain(t *testing.T) {
 	st := m.s.Stats()
 	t.Logf("%d drafts while they were rejected, %d accepted afterwards", bad.DraftTokens, st.AcceptedTokens)
 	if bad.DraftTokens > 60 || bad.AcceptedTokens > 0 {
-		t.Errorf("%d of %d drafts accepted while none came true", bad.AcceptedTokens, bad.DraftTokens)
+		t.Errorf("%d of %d drafts accepted while none comes true", bad.AcceptedTokens, bad.DraftTokens)
 	}
 	if st.AcceptedTokens < 400 {
-		t.Errorf("%d drafts accepted after they came true, of 900 tokens", st.AcceptedTokens)
+		t.Errorf("%d drafts accepted after they came true again, of 900 tokens", st.AcceptedTokens)
 	}
 }

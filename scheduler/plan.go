@@ -45,13 +45,13 @@ type Chunk struct {
 	// choice i's; those of ended choices are ignored). Choices beyond these
 	// start later, when slots are free, with a chunk of their own.
 	Samples int
-	// Drafts is how many of the last tokens are guesses. Each of the last
+	// Drafts is how many of the last tokens are draft tokens. Each of the last
 	// 1+Drafts rows then needs logits. The engine samples from the first of
 	// them, and from each next one while the token sampled before it equals the
-	// guess in it: exactly the tokens that it would sample without drafts.
+	// draft token in it: exactly the tokens that it would sample without drafts.
 	Drafts int
 	Forced bool // the drafts are those of Result.Forced
-	Hidden int  // how many of the last rows' hidden states the Guesser gets, of a prompt; it gets those of LogitRows in any case
+	Hidden int  // how many of the last rows' hidden states the Proposer gets, of a prompt; it gets those of LogitRows in any case
 	Decode bool // a row that continues an output, behind those that are computed again, and its drafts
 	Final  bool // the last row of the request's prompt is in this chunk
 
@@ -87,7 +87,7 @@ func (s *Scheduler) Plan(now int64, p *Plan) bool {
 	}
 	s.step.begin(now, p)
 	s.pacer.begin()
-	s.drafter.guessing.took = 0
+	s.drafter.proposals.took = 0
 	s.shortSteps.short = shortStep{}
 	p.Failed = append(p.Failed, s.endings.shed...)
 	clear(s.endings.shed)
@@ -105,7 +105,7 @@ func (s *Scheduler) Plan(now int64, p *Plan) bool {
 		s.step.pressed = false
 		s.schedule()
 	}
-	s.drafter.along()
+	s.drafter.planHidden()
 	for i := range p.Chunks {
 		s.step.seqs[i].advance()
 		p.Rows += p.Chunks[i].Count

@@ -60,7 +60,7 @@ type Scheduler struct {
 	pauses     pauses       // whose slots go to others
 	admitter   admitter     // which requests start
 	shortSteps shortSteps   // steps for newcomers
-	drafter    drafter      // guesses of the next tokens
+	drafter    drafter      // draft tokens
 }
 
 // New returns a scheduler over the pool, of which it must be the only user.
@@ -102,7 +102,7 @@ func (s *Scheduler) assemble() {
 	s.forecast.windows = newWindowGrowth(pool.Groups()-pool.EndlessPages(), pool.MostOfWindows())
 	s.allocator = allocator{
 		pool: pool, lengths: s.lengths, sequences: &s.sequences, shares: &s.shares, requests: &s.requests, step: &s.step,
-		forecast: &s.forecast, stats: stats, guesser: cfg.Guesser,
+		forecast: &s.forecast, stats: stats, proposer: cfg.Proposer,
 	}
 	s.endings = endings{
 		pool: pool, waiting: waiting, sequences: &s.sequences, shares: &s.shares, requests: &s.requests, step: &s.step,

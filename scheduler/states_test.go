@@ -16,7 +16,7 @@ func TestStatesKeepTheInvariants(t *testing.T) {
 		cfg, pool := randomConfigs(src)
 		pool.States, pool.StateInterval = 2+src.below(3*cfg.MaxSeqs+12), src.below(3)*pool.BlockTokens*4
 		if seed%4 == 1 {
-			cfg.Guesser, cfg.EveryDraft = newCoin(seed), seed%8 == 1
+			cfg.Proposer, cfg.EveryDraft = newCoin(seed), seed%8 == 1
 		}
 		w := newWorld(t, cfg, pool)
 		w.vocabulary = 2

@@ -20,13 +20,13 @@ type batch struct {
 	output []int  // rows whose hidden state is wanted, in ascending order
 	logits []int  // of output, those whose logits are wanted, in ascending order; of the step's batches
 
-	x, q   []float32  // [rows][...]
-	widest int        // values of a row of q in the layer with the most
-	angles []rotation // one per rotation of the plan
-	inputs []float32  // [rows][layers][inputs' width], of models whose layers have inputs of their own
-	hidden []float32  // [len(output)][width]
-	joined []float32  // [rows][width] hidden states, of an MTP head's rows
-	pairs  []float32  // [rows][2*width], see joint
+	x, q       []float32  // [rows][...]
+	widest     int        // values of a row of q in the layer with the most
+	angles     []rotation // one per rotation of the plan
+	inputs     []float32  // [rows][layers][inputs' width], of models whose layers have inputs of their own
+	hidden     []float32  // [len(output)][width]
+	headHidden []float32  // [rows][width] hidden states, of an MTP head's rows
+	pairs      []float32  // [rows][2*width], see headInput
 	scratch
 
 	store   *states     // of recurrent layers
@@ -69,7 +69,7 @@ type rotation struct {
 func (b *batch) reset() {
 	b.tokens, b.types, b.pos, b.output, b.logits, b.carried = b.tokens[:0], b.types[:0], b.pos[:0], b.output[:0], b.logits[:0], b.carried[:0]
 	clear(b.adapted) // they may be unloaded
-	b.rounds, b.adapted, b.joined = 0, b.adapted[:0], b.joined[:0]
+	b.rounds, b.adapted, b.headHidden = 0, b.adapted[:0], b.headHidden[:0]
 	for i := range b.tables {
 		b.tables[i].places, b.tables[i].spans = b.tables[i].places[:0], b.tables[i].spans[:0]
 	}

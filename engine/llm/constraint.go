@@ -73,10 +73,10 @@ func (l *loop) cutDrafts() {
 	}
 }
 
-// legal is how many leading tokens of a guess the constraint of a choice allows.
-func (j *job) legal(s *sample.Sampler, guess []inference.TokenID, m *work.Meter) (n int) {
+// legal is how many leading tokens of a draft the constraint of a choice allows.
+func (j *job) legal(s *sample.Sampler, draft []inference.TokenID, m *work.Meter) (n int) {
 	if j.broke == nil {
-		j.broke = guard(func() { n = s.Legal(guess, m) })
+		j.broke = guard(func() { n = s.Legal(draft, m) })
 	}
 	return n
 }

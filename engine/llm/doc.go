@@ -44,6 +44,5 @@
 // A layer that works otherwise is a field of its plan, and one more method where
 // it needs other operations: a window is a number in attentionPlan, experts are
 // another kind of feedForwardPlan (experts.go their tensors, routing.go which rows meet which, mix.go what they give),
-// and a recurrent mixer is a part beside the attention whose state a chunk's sequence can index. Recurrent mixers, and giving back
-// the blocks behind a window are not built yet.
+// and a recurrent mixer is a part beside the attention, whose states sequences have slots for (recurrent.go, recur.go, states.go).
 package llm

@@ -40,8 +40,8 @@ type Engine struct {
 	sched *scheduler.Scheduler       // the loop's, except for Check with mu held
 	end   map[inference.TokenID]bool // Options.EndTokens
 
-	guesser *guesser    // nil without Options.Draft and MTP
-	mtp     *mtpGuesser // whose part guesser is with Options.MTP; nil without
+	draftModel *draftModel  // nil without Options.Draft and MTP
+	mtp        *mtpProposer // whose part draftModel is with Options.MTP; nil without
 
 	blocks *blockLog // nil without Options.BlockEvents
 
@@ -156,17 +156,17 @@ func (e *Engine) build(f *gguf.File, progress func(done, total int64)) error {
 		e.opts.Scheduler.Lane = e.opts.Service.Lane()
 	}
 	if e.opts.Draft != nil {
-		if e.guesser, err = openGuesser(e, &small, progress); err != nil {
+		if e.draftModel, err = openDraftModel(e, &small, progress); err != nil {
 			return fmt.Errorf("read the draft model: %w", err)
 		}
-		e.opts.Scheduler.Guesser, e.opts.Draft = e.guesser, nil
-		e.info.DraftBytes = e.guesser.bytes()
+		e.opts.Scheduler.Proposer, e.opts.Draft = e.draftModel, nil
+		e.info.DraftBytes = e.draftModel.bytes()
 	}
 	if e.opts.MTP {
 		if e.mtp, err = openMTP(e, o); err != nil {
 			return fmt.Errorf("open the MTP head: %w", err)
 		}
-		e.guesser, e.opts.Scheduler.Guesser = &e.mtp.guesser, e.mtp
+		e.draftModel, e.opts.Scheduler.Proposer = &e.mtp.draftModel, e.mtp
 	}
 	if err := e.openScheduler(); err != nil {
 		return err
@@ -193,8 +193,8 @@ func (e *Engine) openScheduler() error {
 	if err != nil {
 		return err
 	}
-	if e.guesser != nil {
-		if err := e.guesser.reset(); err != nil {
+	if e.draftModel != nil {
+		if err := e.draftModel.reset(); err != nil {
 			return err
 		}
 	}
@@ -223,7 +223,7 @@ func (e *Engine) release() {
 		_ = e.kv.Close()
 	}
 	_ = e.states.close()
-	_ = e.guesser.close()
+	_ = e.draftModel.close()
 	if e.model != nil {
 		_ = e.model.release()
 	}

@@ -10,7 +10,7 @@ import (
 	"weir/engine/kernel/recurrence"
 )
 
-// familyRun is docs/runs/families.json, whose rows are the families of docs/models.md.
+// familyRun is docs/runs/families.json, whose rows are the families of docs/families.md.
 type familyRun struct {
 	Commands []string    `json:"commands"`
 	Commit   string      `json:"commit"`

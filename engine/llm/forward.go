@@ -120,8 +120,8 @@ func (m *model) begin(c *kernel.CPU, b *batch, blockRows int) {
 	b.reads = c.NewReads()
 	b.start = startJob{m, b, c.Level()}
 	c.Run(&b.start, len(b.tokens), startGrain)
-	if m.joint != nil {
-		m.joint.run(m, c, b)
+	if m.headInput != nil {
+		m.headInput.run(m, c, b)
 	}
 	b.makeInputs(m, c)
 }

@@ -256,7 +256,7 @@ func (l *loop) forward(b *batch, kv *attend.Pages, rows block) {
 	if len(b.tokens) > 0 {
 		l.e.model.forward(l.e.cpu, kv, b)
 		if l.e.mtp != nil && b == &l.batch {
-			l.e.mtp.listen(&l.plan, b.hidden)
+			l.e.mtp.takeHidden(&l.plan, b.hidden)
 		}
 		b.keepLogits(l.e.model.width)
 		l.out.run(b, rows)
@@ -267,7 +267,7 @@ func (l *loop) forward(b *batch, kv *attend.Pages, rows block) {
 func (l *loop) gather() {
 	l.out.reset()
 	if l.e.mtp != nil {
-		l.e.mtp.heard = l.e.mtp.heard[:0] // of a step that did not complete
+		l.e.mtp.hiddenRows = l.e.mtp.hiddenRows[:0] // of a step that did not complete
 	}
 	l.arrange()
 	l.gatherInto(&l.batch, false)
@@ -313,7 +313,7 @@ func (l *loop) gatherInto(b *batch, fine bool) {
 		if !c.Decode {
 			l.progress(c.User.(*job), c.Start+c.Count)
 		}
-		l.listen(b, i, row)
+		l.wantHidden(b, i, row)
 		for r := c.Count - c.LogitRows; r < c.Count; r++ {
 			b.output = append(b.output, row+r)
 			b.logits = append(b.logits, len(b.output)-1)
@@ -323,9 +323,9 @@ func (l *loop) gatherInto(b *batch, fine bool) {
 	}
 }
 
-// listen arranges that an MTP head gets the hidden states of a chunk whose rows begin with row: those of rows with logits, and of what else the plan
+// wantHidden arranges that an MTP head gets the hidden states of a chunk whose rows begin with row: those of rows with logits, and of what else the plan
 // says.
-func (l *loop) listen(b *batch, chunk, row int) {
+func (l *loop) wantHidden(b *batch, chunk, row int) {
 	c := &l.plan.Chunks[chunk]
 	r := c.User.(*job).req
 	if l.e.mtp == nil || r.Given != nil || !r.Speculation.Or(l.e.opts.Speculate) {
@@ -333,7 +333,7 @@ func (l *loop) listen(b *batch, chunk, row int) {
 	}
 	n := max(c.LogitRows, c.Hidden)
 	if n > 0 {
-		l.e.mtp.hear(chunk, c.Start+c.Count-n, len(b.output), n)
+		l.e.mtp.expectHidden(chunk, c.Start+c.Count-n, len(b.output), n)
 	}
 	for r := c.Count - n; r < c.Count-c.LogitRows; r++ {
 		b.output = append(b.output, row+r)

@@ -19,7 +19,7 @@ type model struct {
 	*weights
 	cacheShape cacheShape // without its type and size
 	params     uint64
-	drafter    *model // its MTP head; nil: there is none
+	mtpHead    *model // its MTP head; nil: there is none
 }
 
 // transfers reports whether blocks are all that there is of a sequence, so that others can go on with them.
@@ -185,7 +185,7 @@ func (o *outline) load(progress func(done, total int64), stopped func() error) (
 	o.weights.fine = o.arch.encoder && o.weights.eightBits()
 	o.weights.settle()
 	return &model{
-		hparams: o.hparams, weights: o.weights, cacheShape: o.plan.cacheShape(), params: o.loader.f.ParamCount(), drafter: o.mtpModel(),
+		hparams: o.hparams, weights: o.weights, cacheShape: o.plan.cacheShape(), params: o.loader.f.ParamCount(), mtpHead: o.mtpModel(),
 	}, nil
 }
 

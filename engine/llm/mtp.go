@@ -8,13 +8,13 @@ import (
 	"weir/engine/kernel/weight"
 )
 
-// Files of some families have one more layer behind the model's own, which was trained to guess the token behind the next one (multi-token
+// Files of some families have one more layer behind the model's own, which was trained to predict the token behind the next one (multi-token
 // prediction, MTP; GGUF names its tensors nextn): a row of it joins the embedding of the token at a position with the model's hidden state of the
 // position before, passes one layer with attention, and gives logits of the token that follows. Such a head is a model of one layer here, whose rows
-// begin with what joint makes. What it gives is a guess: drafts are verified as all others are.
+// begin with what headInput makes. What it gives is a draft: drafts are verified as all others are.
 
-// joint makes the rows that an MTP head's layer gets.
-type joint struct {
+// headInput makes the rows that an MTP head's layer gets.
+type headInput struct {
 	token, hidden weight.Norm
 	project       linear // [width][2*width]: of the normed embedding, and of the normed hidden state
 }
@@ -36,7 +36,7 @@ func (o *outline) hasMTP() error {
 	return nil
 }
 
-// planMTP makes the plan of the file's MTP head, of the first one where it has several: that makes all guesses.
+// planMTP makes the plan of the file's MTP head, of the first one where it has several: that makes all drafts.
 func (o *outline) planMTP() error {
 	if err := o.hasMTP(); err != nil {
 		return err
@@ -59,17 +59,17 @@ func (o *outline) mtpShape(i *Info) cacheShape {
 	return o.plan.mtp.cacheShape().sized(t.Type, t.BlockTokens, max(i.KVTokens, 2*t.BlockTokens)/t.BlockTokens+1)
 }
 
-// asHead wants the tensors of an MTP head with this plan.
-func (p *plan) asHead(l *loader, h *hparams) *weights {
+// wantHead wants the tensors of an MTP head with this plan.
+func (p *plan) wantHead(l *loader, h *hparams) *weights {
 	at, y := fmt.Sprintf("blk.%d.", h.depth), &p.layers[0]
-	w := &weights{layers: make([]layer, 1), ropes: slices.Clone(p.ropes), embedding: p.embedding, joint: &joint{}, branches: y.branches()}
+	w := &weights{layers: make([]layer, 1), ropes: slices.Clone(p.ropes), embedding: p.embedding, headInput: &headInput{}, branches: y.branches()}
 	first := len(l.wants)
 	l.matrix(&w.embed, at+"nextn.embed_tokens.weight", optional, h.vocab, h.width)
 	l.matrix(&w.output, at+"nextn.shared_head_head.weight", optional, h.vocab, h.width)
 	l.norm(&w.outputNorm, at+"nextn.shared_head_norm", normPlan{norm: optional}, h.width, h.eps)
-	l.norm(&w.joint.token, at+"nextn.enorm", rmsNorm, h.width, h.eps)
-	l.norm(&w.joint.hidden, at+"nextn.hnorm", rmsNorm, h.width, h.eps)
-	l.linear(&w.joint.project, at+"nextn.eh_proj", absent, h.width, 2*h.width)
+	l.norm(&w.headInput.token, at+"nextn.enorm", rmsNorm, h.width, h.eps)
+	l.norm(&w.headInput.hidden, at+"nextn.hnorm", rmsNorm, h.width, h.eps)
+	l.linear(&w.headInput.project, at+"nextn.eh_proj", absent, h.width, 2*h.width)
 	w.layers[0].attention.attentionPlan, w.layers[0].feed.feedForwardPlan = y.attention, y.feed
 	w.layers[0].want(l, at, h)
 	w.layerBytes = wantedBytes(l.wants[first:])
@@ -114,20 +114,20 @@ func (o *outline) mtpModel() *model {
 	return &model{hparams: h, weights: w, cacheShape: o.plan.mtp.cacheShape()}
 }
 
-// run makes rows of a batch, whose embeddings are there, and hidden states in b.joined, which it norms.
-func (j *joint) run(m *model, c *kernel.CPU, b *batch) {
+// run makes rows of a batch, whose embeddings are there, and hidden states in b.headHidden, which it norms.
+func (j *headInput) run(m *model, c *kernel.CPU, b *batch) {
 	rows, width := len(b.tokens), m.width
-	if len(b.joined) < rows*width { // of a trial
-		grow(&b.joined, rows*width)
-		clear(b.joined)
+	if len(b.headHidden) < rows*width { // of a trial
+		grow(&b.headHidden, rows*width)
+		clear(b.headHidden)
 	}
 	grow(&b.pairs, 2*rows*width)
 	c.Norm(b.x, b.x, j.token, rows)
-	c.Norm(b.joined, b.joined, j.hidden, rows)
+	c.Norm(b.headHidden, b.headHidden, j.hidden, rows)
 	for r := range rows {
 		pair := b.pairs[2*r*width : 2*(r+1)*width]
 		copy(pair, b.x[r*width:(r+1)*width])
-		copy(pair[width:], b.joined[r*width:])
+		copy(pair[width:], b.headHidden[r*width:])
 	}
 	b.multiply(c, block{0, rows}, b.pairs, weight.Norm{}, j.project.into(b.x, false))
 }

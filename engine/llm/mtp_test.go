@@ -37,8 +37,8 @@ func preferences(b *gguf.Builder) {
 	}
 }
 
-// everyGuess drafts with the head whenever it can, and looks nothing up.
-func everyGuess(drafts int) Options {
+// everyDraft drafts with the head whenever it can, and looks nothing up.
+func everyDraft(drafts int) Options {
 	return Options{
 		EndTokens: []int32{9}, MTP: true, Speculate: true,
 		Scheduler: scheduler.Config{MaxDrafts: drafts, EveryDraft: true, LookupMin: 20, LookupMax: 20},
@@ -50,7 +50,7 @@ func mtpLogits(t *testing.T, m *model, level isa.Level, tokens []int32, last int
 	t.Helper()
 	c := kernel.NewCPU(threads, level)
 	defer c.Close()
-	head, hidden := m.drafter, allHidden(t, m, level, tokens)
+	head, hidden := m.mtpHead, allHidden(t, m, level, tokens)
 	shape := head.cacheShape.whole(attend.KVF32, 16, len(tokens))
 	kv, err := attend.NewPages(shape.Tables)
 	if err != nil {
@@ -63,7 +63,7 @@ func mtpLogits(t *testing.T, m *model, level isa.Level, tokens []int32, last int
 	run := func(ids []int32, at int, hidden []float32) {
 		b.reset()
 		b.add(ids, at, 16, tables...)
-		b.joined = append(b.joined, hidden...)
+		b.headHidden = append(b.headHidden, hidden...)
 		for i := range ids {
 			b.output = append(b.output, i)
 		}
@@ -130,7 +130,7 @@ func TestMTPHeadsMatchTheirDefinition(t *testing.T) {
 	}
 }
 
-// An MTP head shows in no answer, whether its guesses come true, hardly ever do, or find no room in its cache: greedy and drawn, with several choices,
+// An MTP head shows in no answer, whether its drafts are accepted, hardly ever are, or find no room in its cache: greedy and drawn, with several choices,
 // in chunks and among sequences that are displaced.
 func TestMTPHeadsChangeNoAnswer(t *testing.T) {
 	reference.Slow(t)
@@ -140,10 +140,10 @@ func TestMTPHeadsChangeNoAnswer(t *testing.T) {
 		for _, r := range speculative() {
 			want = append(want, story(ask(t, plain, r())))
 		}
-		crowded := everyGuess(8)
+		crowded := everyDraft(8)
 		crowded.Scheduler.MaxSeqs, crowded.Scheduler.MaxBatchTokens, crowded.Scheduler.OutputEstimate = 4, 24, 1
 		crowded.KVBlocks, crowded.BlockTokens, crowded.MaxModelLen, crowded.logitRows, crowded.Threads = 17, 16, 220, 2, 3
-		for _, o := range []Options{everyGuess(5), crowded} {
+		for _, o := range []Options{everyDraft(5), crowded} {
 			t.Run(fmt.Sprintf("%s,sure=%v,drafts=%d", f.arch, f.sure, o.Scheduler.MaxDrafts), func(t *testing.T) {
 				e := start(t, f, o)
 				answerAs(t, e, want)
@@ -157,10 +157,10 @@ func TestMTPHeadsChangeNoAnswer(t *testing.T) {
 	}
 }
 
-// A head that knows what follows saves steps: of six tokens in a step nearly all come true.
+// A head that knows what follows saves steps: of six tokens in a step nearly all are accepted.
 func TestMTPHeadsSaveSteps(t *testing.T) {
 	f, steps := headed[3], [2]uint64{}
-	for i, o := range []Options{{EndTokens: []int32{9}}, everyGuess(5)} {
+	for i, o := range []Options{{EndTokens: []int32{9}}, everyDraft(5)} {
 		e := start(t, f, o)
 		a := ask(t, e, &inference.Request{Prompt: prompt(3, 40), MaxTokens: 120, N: 1, IgnoreEOS: true, PromptLogprobs: -1, Sampling: inference.DefaultSampling(), Arrived: time.Now()})
 		st := e.Stats()
@@ -174,32 +174,32 @@ func TestMTPHeadsSaveSteps(t *testing.T) {
 	}
 }
 
-// watched notes what a guesser guesses.
+// watched notes what an MTP head proposes.
 type watched struct {
-	*mtpGuesser
-	ids     [][]int32
-	guesses [][]int32
+	*mtpProposer
+	ids    [][]int32
+	drafts [][]int32
 }
 
-func (w *watched) Guess(texts []scheduler.GuessText, n int, reading time.Duration) time.Duration {
-	took := w.mtpGuesser.Guess(texts, n, reading)
+func (w *watched) Propose(texts []scheduler.DraftText, n int, reading time.Duration) time.Duration {
+	took := w.mtpProposer.Propose(texts, n, reading)
 	for i := range texts {
-		if len(texts[i].Guesses) > 0 {
-			w.ids, w.guesses = append(w.ids, slices.Clone(texts[i].IDs)), append(w.guesses, slices.Clone(texts[i].Guesses))
+		if len(texts[i].Drafts) > 0 {
+			w.ids, w.drafts = append(w.ids, slices.Clone(texts[i].IDs)), append(w.drafts, slices.Clone(texts[i].Drafts))
 		}
 	}
 	return took
 }
 
-// What the head guesses is what its definition gives for the whole text: behind prompts in one chunk and in many, behind prefixes from the cache, in the
-// choices of a request, and behind drafts that came true or did not.
-func TestMTPHeadsGuessByTheWholeText(t *testing.T) {
+// What the head proposes is what its definition gives for the whole text: behind prompts in one chunk and in many, behind prefixes from the cache, in the
+// choices of a request, and behind drafts that were accepted or were not.
+func TestMTPHeadsProposeByTheWholeText(t *testing.T) {
 	for _, f := range headed {
-		o := everyGuess(3)
+		o := everyDraft(3)
 		o.EndTokens, o.KVType, o.Scheduler.PrefillChunk = nil, attend.KVF32, 24
 		s := newStepper(t, f, o)
-		w := &watched{mtpGuesser: s.mtp}
-		s.opts.Scheduler.Guesser = w
+		w := &watched{mtpProposer: s.mtp}
+		s.opts.Scheduler.Proposer = w
 		if err := s.openScheduler(); err != nil {
 			t.Fatal(err)
 		}
@@ -220,11 +220,11 @@ func TestMTPHeadsGuessByTheWholeText(t *testing.T) {
 			t.Error(err)
 		}
 		if len(w.ids) < 15 {
-			t.Fatalf("%s: guessed %d times", f.arch, len(w.ids))
+			t.Fatalf("%s: proposed %d times", f.arch, len(w.ids))
 		}
 		for i, ids := range w.ids {
-			rows := mtpLogits(t, s.model, isa.Best(), ids, w.guesses[i][0], len(ids), 1)
-			for k := range min(2, len(w.guesses[i])) {
+			rows := mtpLogits(t, s.model, isa.Best(), ids, w.drafts[i][0], len(ids), 1)
+			for k := range min(2, len(w.drafts[i])) {
 				logits := rows[(len(ids)-2+k)*s.model.vocab:][:s.model.vocab]
 				best := 0
 				for id, v := range logits {
@@ -232,8 +232,8 @@ func TestMTPHeadsGuessByTheWholeText(t *testing.T) {
 						best = id
 					}
 				}
-				if got := w.guesses[i][k]; int(got) != best {
-					t.Fatalf("%s: behind %d tokens guess %d is %d (%v), want %d (%v)", f.arch, len(ids), k, got, logits[got], best, logits[best])
+				if got := w.drafts[i][k]; int(got) != best {
+					t.Fatalf("%s: behind %d tokens draft %d is %d (%v), want %d (%v)", f.arch, len(ids), k, got, logits[got], best, logits[best])
 				}
 			}
 		}
@@ -284,11 +284,11 @@ func TestUnfitMTPHeadsAreRefused(t *testing.T) {
 	}
 }
 
-// An adapter changes the model and not the head: what the head guesses changes no answer with one, also while others have another.
+// An adapter changes the model and not the head: what the head proposes changes no answer with one, also while others have another.
 func TestMTPHeadsChangeNoAnswerOfAdapters(t *testing.T) {
 	f := headed[2]
 	plain, _, _ := withAdapters(t, f, Options{}, 2)
-	o := everyGuess(4)
+	o := everyDraft(4)
 	o.EndTokens = nil
 	drafted, _, _ := withAdapters(t, f, o, 2)
 	var wg sync.WaitGroup

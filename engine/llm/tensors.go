@@ -232,7 +232,7 @@ func (l *loader) list(h *hparams, p *plan) *weights {
 	}
 	first, drafts := h.depth, h.drafts
 	if p.mtp != nil {
-		w.mtp = p.mtp.asHead(l, h)
+		w.mtp = p.mtp.wantHead(l, h)
 		first, drafts = first+1, drafts-1
 	}
 	l.leave(first, drafts)

@@ -37,16 +37,16 @@ type weights struct {
 	logitCap   float32        // of the plan
 	output     *weight.Matrix // [vocab][width]; embed where the two are tied, nil in an encoder
 	head       head
-	pointer    linear    // cls.output of a language model that decides: of a row, a query and a key
-	decides    int       // first layer of a decision head; 0: there is none
-	questions  []float32 // [QuestionTypes][width], of a decision head
-	fine       bool      // products of hidden states lose nothing by rounding, see model.products
-	layerBytes int       // of the largest layer
-	states     int       // values of the recurrent layers' state of a sequence; 0 without such layers
-	branches   bool      // some branch is not added as it is
-	divisors   []float32 // of rotary frequencies, or nil
-	joint      *joint    // of an MTP head: its rows begin with it; nil elsewhere
-	mtp        *weights  // the MTP head's, in the same memory; nil: there is none
+	pointer    linear     // cls.output of a language model that decides: of a row, a query and a key
+	decides    int        // first layer of a decision head; 0: there is none
+	questions  []float32  // [QuestionTypes][width], of a decision head
+	fine       bool       // products of hidden states lose nothing by rounding, see model.products
+	layerBytes int        // of the largest layer
+	states     int        // values of the recurrent layers' state of a sequence; 0 without such layers
+	branches   bool       // some branch is not added as it is
+	divisors   []float32  // of rotary frequencies, or nil
+	headInput  *headInput // of an MTP head: its rows begin with it; nil elsewhere
+	mtp        *weights   // the MTP head's, in the same memory; nil: there is none
 
 	tensorMemory
 }

@@ -10,47 +10,47 @@ import (
 	"weir/scheduler/cost"
 )
 
-// mtpGuesser guesses with the file's MTP head. A row of the head needs the model's hidden state of a position, which only the step has that computes
-// the position: the loop gives it those of all rows with logits, and of prompts those that the scheduler asks for (listen). Keys and values of rows
-// whose next token is known are computed at once for prompts, and with the next guess for outputs. Rows that were not given are left out: the head's
+// mtpProposer proposes with the file's MTP head. A row of the head needs the model's hidden state of a position, which only the step has that computes
+// the position: the loop gives it those of all rows with logits, and of prompts those that the scheduler asks for (takeHidden). Keys and values of rows
+// whose next token is known are computed at once for prompts, and with the next draft for outputs. Rows that were not given are left out: the head's
 // rows of a text follow each other in its blocks and in its rotation whether or not the text's positions do, so that it never waits for any, and
-// what it lacks costs guesses, not answers.
-type mtpGuesser struct {
-	guesser
+// what it lacks costs drafts, not answers.
+type mtpProposer struct {
+	draftModel
 	rowShare, positionShare float64 // of what a row costs the model, and a position that it attends to: how much more with the head's part
 	prior                   cost.Prior
-	heard                   []heardRows // of the step
+	hiddenRows              []hiddenRows // of the step
 	flushing                []flushed
 	chain                   []float32 // [texts of the call][width] what the head made of the rows before
 }
 
-// heard is what an MTP head was told of a text.
-type heard struct {
+// hiddenStates is what an MTP head was told of a text.
+type hiddenStates struct {
 	ids    []inference.TokenID // of the rows that are computed: the tokens whose embeddings they have
 	next   int                 // position of the hidden state of the next row
 	hidden []float32           // [positions from next on][width]
 	tokens []inference.TokenID // of these positions
 }
 
-// heardRows are the rows of a chunk whose hidden states are known after the step.
-type heardRows struct {
+// hiddenRows are the rows of a chunk whose hidden states are known after the step.
+type hiddenRows struct {
 	chunk, first int // of the plan; position of the first row
 	at, rows     int // place in the batch's output; how many
 }
 
 // flushed is a text of which keys and values are computed.
 type flushed struct {
-	*readText
+	*draftSequence
 	rows int
 }
 
-// mostUnread is how many positions of an output's hidden states are kept before keys and values are computed of them.
-const mostUnread = 64
+// maxPending is how many positions of an output's hidden states are kept before keys and values are computed of them.
+const maxPending = 64
 
-// openMTP makes the guesser of an engine whose model has an MTP head.
-func openMTP(e *Engine, o *outline) (_ *mtpGuesser, err error) {
-	m, b := e.model.drafter, &o.budget
-	g := &mtpGuesser{guesser: guesser{cpu: e.cpu, vocab: e.model.vocab, model: m}}
+// openMTP makes the proposer of an engine whose model has an MTP head.
+func openMTP(e *Engine, o *outline) (_ *mtpProposer, err error) {
+	m, b := e.model.mtpHead, &o.budget
+	g := &mtpProposer{draftModel: draftModel{cpu: e.cpu, vocab: e.model.vocab, model: m}}
 	blockTokens, shape := b.shape.blockTokens(), o.mtpShape(&e.info)
 	if g.kv, err = attend.NewPages(shape.Tables); err != nil {
 		return nil, err
@@ -77,20 +77,20 @@ func openMTP(e *Engine, o *outline) (_ *mtpGuesser, err error) {
 	}
 	g.tables = make([][]kvcache.BlockID, len(shape.Tables))
 	g.prior = e.model.price(e.info.WeightBytes, e.cpu.Threads())
-	g.rowShare, g.positionShare = alongShares(e.model)
+	g.rowShare, g.positionShare = hiddenShares(e.model)
 	return g, nil
 }
 
-// alongShares is by what part a row, and a position that it attends to, cost the model more of which an MTP head gets the hidden state: without it the
+// hiddenShares is by what part a row, and a position that it attends to, cost the model more of which an MTP head gets the hidden state: without it the
 // last layer computes keys and values alone of a prompt's rows, as the head does.
-func alongShares(m *model) (row, position float64) {
+func hiddenShares(m *model) (row, position float64) {
 	rows, positions := 0, 0
 	for i := range m.layers {
 		rows += m.rowOperations(&m.layers[i])
 		positions += m.layers[i].attention.heads * m.layers[i].attention.headDim
 	}
 	keys := func(m *model, a *attention) int { return 2 * m.width * 2 * a.kvHeads * a.headDim }
-	more, further := 2*2*m.width*m.width+keys(m.drafter, &m.drafter.layers[0].attention), 0
+	more, further := 2*2*m.width*m.width+keys(m.mtpHead, &m.mtpHead.layers[0].attention), 0
 	if last := &m.layers[len(m.layers)-1]; m.lastKeys() < len(m.layers) {
 		more += m.rowOperations(last) - keys(m, &last.attention)
 		further = last.attention.heads * last.attention.headDim
@@ -98,8 +98,8 @@ func alongShares(m *model) (row, position float64) {
 	return float64(more) / float64(max(rows, 1)), float64(further) / float64(max(positions, 1))
 }
 
-// Along implements scheduler.Guesser.
-func (g *mtpGuesser) Along(chunk cost.Load) float64 {
+// HiddenCost implements scheduler.Proposer.
+func (g *mtpProposer) HiddenCost(chunk cost.Load) float64 {
 	rows, positions := float64(chunk.Rows)*g.prior.Row, float64(chunk.Prompt)*g.prior.Position
 	if rows+positions == 0 {
 		return 0
@@ -107,37 +107,37 @@ func (g *mtpGuesser) Along(chunk cost.Load) float64 {
 	return (rows*g.rowShare + positions*g.positionShare) / (rows + positions)
 }
 
-// hear notes that rows of a chunk, from position first on, are the batch's output from place at on.
-func (g *mtpGuesser) hear(chunk, first, at, rows int) {
-	g.heard = append(g.heard, heardRows{chunk, first, at, rows})
+// expectHidden notes that rows of a chunk, from position first on, are the batch's output from place at on.
+func (g *mtpProposer) expectHidden(chunk, first, at, rows int) {
+	g.hiddenRows = append(g.hiddenRows, hiddenRows{chunk, first, at, rows})
 }
 
-// listen takes the hidden states of a step.
-func (g *mtpGuesser) listen(plan *scheduler.Plan, hidden []float32) {
+// takeHidden takes the hidden states of a step.
+func (g *mtpProposer) takeHidden(plan *scheduler.Plan, hidden []float32) {
 	g.calls++
 	g.copies, g.flushing = g.copies[:0], g.flushing[:0]
 	width := g.model.width
-	for _, h := range g.heard {
+	for _, h := range g.hiddenRows {
 		c := &plan.Chunks[h.chunk]
 		j := c.User.(*job) //nolint:forcetypeassert // what the loop submits
-		r := g.text(c, j, h.first)
+		r := g.sequenceOf(c, j, h.first)
 		last := c.Start + c.Count - c.Drafts // behind the rows whose tokens are known
 		r.take(h.first, c.Tokens[h.first-c.Start:], hidden[h.at*width:(h.at+h.rows)*width], width)
-		if n := min(len(r.tokens), last-r.next) - 1; n > 0 && (!c.Decode || n >= mostUnread) {
+		if n := min(len(r.tokens), last-r.next) - 1; n > 0 && (!c.Decode || n >= maxPending) {
 			g.flush(c, r, n)
 		}
 	}
-	g.heard = g.heard[:0]
-	g.keys(width)
+	g.hiddenRows = g.hiddenRows[:0]
+	g.computeKeys(width)
 	g.fork(plan)
 }
 
-// text is what is known of a chunk's sequence, of which nothing is at first but what the cache has of rows before the first one.
-func (g *mtpGuesser) text(c *scheduler.Chunk, j *job, first int) *readText {
+// sequenceOf is what is known of a chunk's sequence, of which nothing is at first but what the cache has of rows before the first one.
+func (g *mtpProposer) sequenceOf(c *scheduler.Chunk, j *job, first int) *draftSequence {
 	id := scheduler.SequenceID{Request: c.Request, Choice: c.Choice}
 	r := g.read[id]
 	if r == nil {
-		r = &readText{}
+		r = &draftSequence{}
 		g.pool.Begin(&r.table, j.domain)
 		g.read[id] = r
 		if prompt := j.req.Prompt; first > 0 && first < len(prompt) {
@@ -152,7 +152,7 @@ func (g *mtpGuesser) text(c *scheduler.Chunk, j *job, first int) *readText {
 }
 
 // take appends the hidden states of positions from first on, in the place of those that it has of them already.
-func (h *heard) take(first int, tokens []inference.TokenID, hidden []float32, width int) {
+func (h *hiddenStates) take(first int, tokens []inference.TokenID, hidden []float32, width int) {
 	switch have := h.next + len(h.tokens); {
 	case first > have:
 		h.next, h.tokens, h.hidden = first, h.tokens[:0], h.hidden[:0]
@@ -167,7 +167,7 @@ func (h *heard) take(first int, tokens []inference.TokenID, hidden []float32, wi
 }
 
 // flush arranges that keys and values of a text's next n rows are computed.
-func (g *mtpGuesser) flush(c *scheduler.Chunk, r *readText, n int) {
+func (g *mtpProposer) flush(c *scheduler.Chunk, r *draftSequence, n int) {
 	if g.grow(r, r.table.Tokens()+n) {
 		g.flushing = append(g.flushing, flushed{r, n})
 	} else {
@@ -176,7 +176,7 @@ func (g *mtpGuesser) flush(c *scheduler.Chunk, r *readText, n int) {
 }
 
 // grow gets blocks for a text's rows.
-func (g *mtpGuesser) grow(r *readText, rows int) bool {
+func (g *mtpProposer) grow(r *draftSequence, rows int) bool {
 	for rows <= g.length && !g.pool.Grow(&r.table, rows, kvcache.Hit{}, &g.copies) {
 		if !g.evict() {
 			return false
@@ -185,31 +185,31 @@ func (g *mtpGuesser) grow(r *readText, rows int) bool {
 	return rows <= g.length
 }
 
-// keys computes keys and values of what flush arranged.
-func (g *mtpGuesser) keys(width int) {
+// computeKeys computes keys and values of what flush arranged.
+func (g *mtpProposer) computeKeys(width int) {
 	g.copyRows()
 	if len(g.flushing) == 0 {
 		return
 	}
 	g.batch.reset()
 	for _, f := range g.flushing {
-		g.join(f.readText, f.tokens[1:1+f.rows], f.hidden[:f.rows*width])
+		g.appendWithHidden(f.draftSequence, f.tokens[1:1+f.rows], f.hidden[:f.rows*width])
 	}
 	g.model.forward(g.cpu, g.kv, &g.batch)
 	for _, f := range g.flushing {
-		g.final(f.readText, f.tokens[1:1+f.rows], width)
+		g.commit(f.draftSequence, f.tokens[1:1+f.rows], width)
 	}
 }
 
-// join appends a text's next rows to the batch.
-func (g *mtpGuesser) join(r *readText, ids []inference.TokenID, hidden []float32) (row int) {
-	row = g.rows(r, ids, r.table.Tokens())
-	g.batch.joined = append(g.batch.joined, hidden...)
+// appendWithHidden appends a text's next rows to the batch.
+func (g *mtpProposer) appendWithHidden(r *draftSequence, ids []inference.TokenID, hidden []float32) (row int) {
+	row = g.appendRows(r, ids, r.table.Tokens())
+	g.batch.headHidden = append(g.batch.headHidden, hidden...)
 	return row
 }
 
-// final makes a text's next rows, of these tokens, final.
-func (g *mtpGuesser) final(r *readText, ids []inference.TokenID, width int) {
+// commit makes a text's next rows, of these tokens, final.
+func (g *mtpProposer) commit(r *draftSequence, ids []inference.TokenID, width int) {
 	n := len(ids)
 	r.ids = append(r.ids[:r.table.Tokens()], ids...)
 	g.pool.Commit(&r.table, r.ids, len(r.ids))
@@ -219,7 +219,7 @@ func (g *mtpGuesser) final(r *readText, ids []inference.TokenID, width int) {
 }
 
 // fork gives the choices that begin with the end of a prompt what is known of it.
-func (g *mtpGuesser) fork(plan *scheduler.Plan) {
+func (g *mtpProposer) fork(plan *scheduler.Plan) {
 	for i := range plan.Chunks {
 		c := &plan.Chunks[i]
 		j := c.User.(*job) //nolint:forcetypeassert // what the loop submits
@@ -229,7 +229,7 @@ func (g *mtpGuesser) fork(plan *scheduler.Plan) {
 			if g.read[id] != nil || j.ended[k] {
 				continue
 			}
-			to := &readText{call: g.calls}
+			to := &draftSequence{call: g.calls}
 			g.pool.Fork(&to.table, &from.table)
 			to.ids, to.next = append(to.ids, from.ids...), from.next
 			to.hidden, to.tokens = append(to.hidden, from.hidden...), append(to.tokens, from.tokens...)
@@ -238,8 +238,8 @@ func (g *mtpGuesser) fork(plan *scheduler.Plan) {
 	}
 }
 
-// ready is how many rows a text lacks for a guess, all of which can be computed; 0: the last position's hidden state is not known.
-func (g *mtpGuesser) ready(t *scheduler.GuessText, n int) int {
+// ready is how many rows a text lacks for a draft, all of which can be computed; 0: the last position's hidden state is not known.
+func (g *mtpProposer) ready(t *scheduler.DraftText, n int) int {
 	r, width := g.read[t.ID], g.model.width
 	if r == nil || g.isTooLong(t, n) {
 		return 0
@@ -251,8 +251,8 @@ func (g *mtpGuesser) ready(t *scheduler.GuessText, n int) int {
 	return rows
 }
 
-// Price implements scheduler.Guesser.
-func (g *mtpGuesser) Price(texts []scheduler.GuessText, n int) (reading, guessing time.Duration) {
+// Price implements scheduler.Proposer.
+func (g *mtpProposer) Price(texts []scheduler.DraftText, n int) (reading, proposing time.Duration) {
 	round, all := cost.Load{}, cost.Load{}
 	for i := range texts {
 		rows := g.ready(&texts[i], n)
@@ -267,78 +267,78 @@ func (g *mtpGuesser) Price(texts []scheduler.GuessText, n int) (reading, guessin
 	return g.cost.Estimate(all) - each, time.Duration(n) * each
 }
 
-// Guess implements scheduler.Guesser.
-func (g *mtpGuesser) Guess(texts []scheduler.GuessText, n int, _ time.Duration) time.Duration {
+// Propose implements scheduler.Proposer.
+func (g *mtpProposer) Propose(texts []scheduler.DraftText, n int, _ time.Duration) time.Duration {
 	began := time.Now()
 	g.calls++
-	g.now, g.copies = g.now[:0], g.copies[:0]
+	g.proposals, g.copies = g.proposals[:0], g.copies[:0]
 	for i := range texts {
 		rows := g.ready(&texts[i], n)
-		if rows == 0 || len(g.now) == mostGuessed {
+		if rows == 0 || len(g.proposals) == maxProposals {
 			continue
 		}
 		r := g.read[texts[i].ID]
 		r.call = g.calls
 		if g.grow(r, r.table.Tokens()+rows+n-1) {
-			r.guesses = r.guesses[:0]
-			g.now = append(g.now, guessedText{readText: r, index: i, rows: rows})
+			r.drafts = r.drafts[:0]
+			g.proposals = append(g.proposals, proposal{draftSequence: r, index: i, rows: rows})
 		} else {
 			g.Forget(texts[i].ID)
 		}
 	}
 	g.copyRows()
-	if len(g.now) > 0 {
-		g.begin(texts)
+	if len(g.proposals) > 0 {
+		g.proposeFirst(texts)
 		for k := 1; k < n; k++ {
-			g.further(k)
+			g.proposeNext(k)
 		}
 	}
-	for i := range g.now {
-		g.pool.Truncate(&g.now[i].table, g.now[i].table.Tokens())
-		texts[g.now[i].index].Guesses = g.now[i].guesses
+	for i := range g.proposals {
+		g.pool.Truncate(&g.proposals[i].table, g.proposals[i].table.Tokens())
+		texts[g.proposals[i].index].Drafts = g.proposals[i].drafts
 	}
 	return time.Since(began)
 }
 
-// begin computes what is known of texts, and makes the first guesses.
-func (g *mtpGuesser) begin(texts []scheduler.GuessText) {
+// proposeFirst computes what is known of texts, and makes the first drafts.
+func (g *mtpProposer) proposeFirst(texts []scheduler.DraftText) {
 	load, width := cost.Load{}, g.model.width
 	g.batch.reset()
-	for i := range g.now {
-		t := &g.now[i]
+	for i := range g.proposals {
+		t := &g.proposals[i]
 		ids := texts[t.index].IDs
-		row := g.join(t.readText, ids[len(ids)-t.rows:], t.hidden[:t.rows*width])
+		row := g.appendWithHidden(t.draftSequence, ids[len(ids)-t.rows:], t.hidden[:t.rows*width])
 		g.batch.output = append(g.batch.output, row+t.rows-1)
 		load = load.Add(cost.Load{Rows: t.rows, Outputs: 1, Decode: g.attention.Attended(t.table.Tokens(), t.rows)})
 	}
-	g.guess(load)
-	for i := range g.now {
-		t := &g.now[i]
+	g.appendBest(load)
+	for i := range g.proposals {
+		t := &g.proposals[i]
 		ids := texts[t.index].IDs
-		g.final(t.readText, ids[len(ids)-t.rows:], width)
-		t.hidden, t.tokens = t.hidden[:0], t.tokens[:0] // of drafts that did not come true
+		g.commit(t.draftSequence, ids[len(ids)-t.rows:], width)
+		t.hidden, t.tokens = t.hidden[:0], t.tokens[:0] // of drafts that were not accepted
 	}
 }
 
-// further makes guess k, counted from 0, of each text: the head's own hidden state stands for the model's.
-func (g *mtpGuesser) further(k int) {
+// proposeNext makes draft k, counted from 0, of each text: the head's own hidden state stands for the model's.
+func (g *mtpProposer) proposeNext(k int) {
 	load, width := cost.Load{}, g.model.width
-	g.chain = append(g.chain[:0], g.batch.hidden[:len(g.now)*width]...)
+	g.chain = append(g.chain[:0], g.batch.hidden[:len(g.proposals)*width]...)
 	g.batch.reset()
-	for i := range g.now {
-		t := &g.now[i]
+	for i := range g.proposals {
+		t := &g.proposals[i]
 		at := t.table.Tokens() + k - 1
-		g.batch.output = append(g.batch.output, g.rows(t.readText, t.guesses[k-1:], at))
-		g.batch.joined = append(g.batch.joined, g.chain[i*width:(i+1)*width]...)
+		g.batch.output = append(g.batch.output, g.appendRows(t.draftSequence, t.drafts[k-1:], at))
+		g.batch.headHidden = append(g.batch.headHidden, g.chain[i*width:(i+1)*width]...)
 		load = load.Add(cost.Load{Rows: 1, Outputs: 1, Decode: g.attention.Attended(at, 1)})
 	}
-	g.guess(load)
+	g.appendBest(load)
 }
 
-// guess computes the batch and appends the likeliest token to each text.
-func (g *mtpGuesser) guess(load cost.Load) {
+// appendBest computes the batch and appends the likeliest token to each text.
+func (g *mtpProposer) appendBest(load cost.Load) {
 	g.compute(load)
-	for i := range g.now {
-		g.now[i].guesses = append(g.now[i].guesses, g.best[i])
+	for i := range g.proposals {
+		g.proposals[i].drafts = append(g.proposals[i].drafts, g.best[i])
 	}
 }

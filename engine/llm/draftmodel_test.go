@@ -16,7 +16,7 @@ import (
 	"weir/scheduler"
 )
 
-// A draft model shows in no answer, whether its guesses come true (it is the model itself), hardly ever do, or find no room in its cache.
+// A draft model shows in no answer, whether its drafts are accepted (it is the model itself), hardly ever are, or find no room in its cache.
 func TestDraftModelsChangeNoAnswer(t *testing.T) {
 	reference.Slow(t)
 	other := tiny{arch: "llama", typ: gguf.TypeF32, seed: 77}
@@ -67,7 +67,7 @@ func TestDraftModelsKeepTheirCache(t *testing.T) {
 	}
 	text := prompt(5, 90)
 	turn(text)
-	g := s.guesser
+	g := s.draftModel
 	if st := g.pool.Stats(); st.Referenced != 0 || len(g.read) != 0 || st.QueryTokens == 0 || st.HitTokens != 0 {
 		t.Fatalf("after a request %d texts are open, %+v", len(g.read), st)
 	}
@@ -81,7 +81,7 @@ func TestDraftModelsKeepTheirCache(t *testing.T) {
 }
 
 // Files of one family pad their vocabulary differently: a request may name tokens that the draft model has no row for, and the draft model may
-// guess tokens that the model does not have.
+// propose tokens that the model does not have.
 func TestDraftModelsOfOtherVocabularySizes(t *testing.T) {
 	f := families[0]
 	var want []string
@@ -103,48 +103,48 @@ func TestDraftModelsOfOtherVocabularySizes(t *testing.T) {
 	}
 }
 
-// A text that has not grown since the last call, as of a sequence that sat a step out, gets the same guesses, beside others and alone.
-func TestDraftModelsGuessAgain(t *testing.T) {
+// A text that has not grown since the last call, as of a sequence that sat a step out, gets the same drafts, beside others and alone.
+func TestDraftModelsProposeAgain(t *testing.T) {
 	f := families[0]
 	s := newStepper(t, f, Options{Draft: f.file(t), Scheduler: scheduler.Config{MaxDrafts: 4}})
-	g := s.guesser
-	text := func(request uint64, n int) scheduler.GuessText {
-		return scheduler.GuessText{ID: scheduler.SequenceID{Request: scheduler.ID(request)}, Domain: g.cache.Domain("tenant"), IDs: prompt(request, n)}
+	g := s.draftModel
+	text := func(request uint64, n int) scheduler.DraftText {
+		return scheduler.DraftText{ID: scheduler.SequenceID{Request: scheduler.ID(request)}, Domain: g.cache.Domain("tenant"), IDs: prompt(request, n)}
 	}
-	guess := func(n int, texts ...scheduler.GuessText) (all [][]inference.TokenID) {
-		g.Guess(texts, n, time.Hour)
+	draft := func(n int, texts ...scheduler.DraftText) (all [][]inference.TokenID) {
+		g.Propose(texts, n, time.Hour)
 		for _, x := range texts {
-			all = append(all, slices.Clone(x.Guesses))
+			all = append(all, slices.Clone(x.Drafts))
 		}
 		return all
 	}
 	a, b := text(1, 40), text(2, 33)
-	first := guess(3, a)[0]
-	if again := guess(3, a)[0]; len(first) != 3 || !slices.Equal(first, again) {
-		t.Errorf("the guesses are %v, and then %v", first, again)
+	first := draft(3, a)[0]
+	if again := draft(3, a)[0]; len(first) != 3 || !slices.Equal(first, again) {
+		t.Errorf("the drafts are %v, and then %v", first, again)
 	}
-	if again := guess(1, a)[0]; !slices.Equal(again, first[:1]) {
-		t.Errorf("one guess is %v, not %v", again, first[:1])
+	if again := draft(1, a)[0]; !slices.Equal(again, first[:1]) {
+		t.Errorf("one draft is %v, not %v", again, first[:1])
 	}
-	both := guess(3, b, a)
-	if alone := guess(3, b)[0]; !slices.Equal(both[1], first) || !slices.Equal(both[0], alone) {
+	both := draft(3, b, a)
+	if alone := draft(3, b)[0]; !slices.Equal(both[1], first) || !slices.Equal(both[0], alone) {
 		t.Errorf("together they are %v; one is %v alone, the other one %v", both, alone, first)
 	}
 	a.IDs = append(slices.Clone(a.IDs), first...)
-	grown := guess(2, a)[0]
+	grown := draft(2, a)[0]
 	g.Forget(a.ID)
-	if fresh := guess(2, a)[0]; !slices.Equal(grown, fresh) {
-		t.Errorf("of the longer text the guesses are %v, and %v when it is read from its beginning", grown, fresh)
+	if fresh := draft(2, a)[0]; !slices.Equal(grown, fresh) {
+		t.Errorf("of the longer text the drafts are %v, and %v when it is read from its beginning", grown, fresh)
 	}
 	long := text(3, g.length) // beside which the others get theirs
-	if reading, guessing := g.Price([]scheduler.GuessText{b, long}, 3); reading >= never || guessing >= never {
-		t.Errorf("a text beyond the context has guesses of another one cost %v and %v", reading, guessing)
+	if reading, proposing := g.Price([]scheduler.DraftText{b, long}, 3); reading >= never || proposing >= never {
+		t.Errorf("a text beyond the context has drafts of another one cost %v and %v", reading, proposing)
 	}
-	if reading, _ := g.Price([]scheduler.GuessText{long}, 3); reading != never {
-		t.Errorf("guesses of a text beyond the context cost %v", reading)
+	if reading, _ := g.Price([]scheduler.DraftText{long}, 3); reading != never {
+		t.Errorf("drafts of a text beyond the context cost %v", reading)
 	}
-	if got := guess(3, b, long); len(got[0]) != 3 || len(got[1]) != 0 {
-		t.Errorf("beside a text beyond the context the guesses are %v", got)
+	if got := draft(3, b, long); len(got[0]) != 3 || len(got[1]) != 0 {
+		t.Errorf("beside a text beyond the context the drafts are %v", got)
 	}
 	if err := g.pool.Check(); err != nil {
 		t.Error(err)
