@@ -159,7 +159,7 @@ type Engine struct {
 	PrefixCacheKey string // what block hashes are rooted in, beside the model; empty: random
 }
 
-// KVTypes are the values of Engine.KVType; auto is f16, f32 is for reference runs.
+// KVTypes are the values of Engine.KVType; auto is q8_0 where the heads allow it, else f16; f32 is for reference runs.
 var KVTypes = []string{"auto", "f16", "q8_0", "q4_0", "f32"}
 
 // EncoderDTypes are the values of Engine.EncoderDType.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -112,7 +113,8 @@ func (r *storedRun) families(t *testing.T, folder string) string {
 	return b.String()
 }
 
-const noFile = "no file"
+// notMeasured stands where no run has the figure.
+const notMeasured = "–"
 
 // cell is figures that link to their run.
 func (r *runRef) cell(folder string, figures []string) string {
@@ -127,7 +129,7 @@ func (r *runRef) cell(folder string, figures []string) string {
 func (r *runRef) divergence(t *testing.T, folder string) string {
 	t.Helper()
 	if r == nil {
-		return noFile
+		return notMeasured
 	}
 	var figures []string
 	for _, row := range readRun(t, r.Run).Rows {
@@ -145,7 +147,7 @@ func (r *runRef) divergence(t *testing.T, folder string) string {
 func (r *runRef) speed(t *testing.T, folder string) string {
 	t.Helper()
 	if r == nil {
-		return noFile
+		return notMeasured
 	}
 	run := readRun(t, r.Run)
 	var pairs [][]float64
@@ -161,7 +163,7 @@ func (r *runRef) speed(t *testing.T, folder string) string {
 	}
 	if len(pairs) != 4 {
 		t.Errorf("%s, row %q: %d speeds, want those of a prompt, 1, 4 and 16 sequences", r.Run, r.Row, len(pairs))
-		return noFile
+		return notMeasured
 	}
 	var figures []string
 	for _, i := range []int{0, 1, 3} {
@@ -224,7 +226,7 @@ func holdRuns(t *testing.T, page string) string {
 }
 
 // The figures of models are those of stored runs; that every family has its row is engine/llm's test.
-func TestDocumentsFiguresOfModelsHaveARun(t *testing.T) { holdRuns(t, "docs/models.md") }
+func TestDocumentsFiguresOfModelsHaveARun(t *testing.T) { holdRuns(t, "docs/families.md") }
 
 // The figures of the README are those of stored runs, which name their commit, machine, date and commands.
 func TestDocumentsFiguresOfTheReadmeHaveARun(t *testing.T) {
@@ -250,13 +252,41 @@ func TestDocumentsRunsAreWhole(t *testing.T) {
 	}
 }
 
-// Each real model that .ci/real-models fetches has a run, which docs/models.md shows: how near its answers are, and how fast.
+// A family whose model stands in a run beside llama.cpp tells that speed.
+func TestDocumentsFamiliesTellTheirSpeed(t *testing.T) {
+	files, err := filepath.Glob("../../docs/runs/shapes-*.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	run, named := readRun(t, "docs/runs/families.json"), 0
+	for _, file := range files {
+		file = strings.TrimPrefix(file, "../../")
+		shapes := readRun(t, file)
+		if !slices.Contains(shapes.Columns, "prompt of 512: llama.cpp") {
+			continue
+		}
+		for _, shape := range shapes.Rows {
+			at := slices.IndexFunc(run.Rows, func(r runRow) bool { return r.Memory.Of == shape.Name })
+			if at < 0 {
+				continue
+			}
+			if named++; run.Rows[at].Speed == nil {
+				t.Errorf("docs/runs/families.json: %s has no speed, and %s has that of %s", run.Rows[at].Name, file, shape.Name)
+			}
+		}
+	}
+	if named < 3 {
+		t.Errorf("%d families stand in runs beside llama.cpp; the test no longer reads them", named)
+	}
+}
+
+// Each real model that .ci/real-models fetches has a run, which docs/families.md shows: how near its answers are, and how fast.
 func TestDocumentsRealModelsHaveARun(t *testing.T) {
 	script, err := os.ReadFile("../../.ci/real-models")
 	if err != nil {
 		t.Fatal(err)
 	}
-	page, err := os.ReadFile("../../docs/models.md")
+	page, err := os.ReadFile("../../docs/families.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -266,7 +296,7 @@ func TestDocumentsRealModelsHaveARun(t *testing.T) {
 	}
 	for _, n := range names {
 		if file := "docs/runs/real-" + n[1] + ".json"; !strings.Contains(string(page), "<!-- run: "+file+" -->") {
-			t.Errorf("docs/models.md does not show %s", file)
+			t.Errorf("docs/families.md does not show %s", file)
 		}
 	}
 }
