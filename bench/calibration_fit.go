@@ -2,7 +2,6 @@ package bench
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -12,13 +11,15 @@ import (
 )
 
 // A calibration divides the log-probabilities of a question's options by a temperature, and adds a bias to the log-odds of a predicate
-// (Platt scaling). Both are those with the least log loss. How good that is on other questions is measured on lines that a fit has not
-// seen: lines are dealt out to folds, and what is thought of each fold is by a fit on the others. A type of question gets what has the
-// least log loss there: nothing, a temperature, or of predicates a temperature and a bias.
+// (Platt scaling). Both are those with the least log loss. A type of question gets what has the least log loss on lines that it was not fitted
+// on: nothing, a temperature, or of predicates a temperature and a bias. How good all of that is, the choice among the three with it, is measured
+// by nested cross-validation: lines are dealt out to folds, and of each fold is reported what was chosen and fitted without it, by folds of the
+// other lines alone.
 
 const (
 	calibrationFolds     = 5
 	leastFittedQuestions = 20 // of a type, to fit anything
+	leastFittedLines     = 3  // with questions of a type: a line to report, one to choose by and one to fit
 	leastOfEach          = 5  // predicates that are true, and that are false, to fit a bias
 	leastHeat, mostHeat  = 0.05, 20.0
 )
@@ -39,21 +40,17 @@ type TypeFit struct {
 	Type              string // predicate, choice or score
 	Questions         int
 	Temperature, Bias float64 // 1 and 0 where nothing made it better, or where there are too few questions
-	Few               bool    // fewer than can be fitted
+	Few               bool    // questions, or lines with some, than can be fitted
 }
 
 // kinds are the types of questions in the order of reports.
 var kinds = []string{"predicate", "choice", "score"}
 
-// Fit fits a calibration. Questions of one line stay together, so that none is judged by a fit on its own input; fewer than two lines
+// Fit fits a calibration. Questions of one line stay together, so that none is judged by a fit on its own input; fewer than three lines
 // are an error.
 func (m *Decisions) Fit() (*CalibrationFit, error) {
-	lines := 0
-	for i := range m.answers {
-		lines = max(lines, m.answers[i].line+1)
-	}
-	if lines < 2 {
-		return nil, errors.New("the file has one line; a fit is judged on lines that it has not seen: give two or more, with different inputs")
+	if n := len(linesOf(m.answers)); n < leastFittedLines {
+		return nil, fmt.Errorf("the file has %d of the %d lines that a fit takes; it is chosen and judged on lines that it has not seen: give more, with different inputs", n, leastFittedLines)
 	}
 	f, held := &CalibrationFit{Before: m.Calibration()}, &Decisions{}
 	for _, kind := range kinds {
@@ -66,44 +63,60 @@ func (m *Decisions) Fit() (*CalibrationFit, error) {
 		if len(list) == 0 {
 			continue
 		}
-		fit, after := fitType(list, min(calibrationFolds, lines))
+		fit, after := fitType(list)
 		f.Types, held.answers = append(f.Types, fit), append(held.answers, after...)
 	}
 	f.After = held.Calibration()
 	return f, nil
 }
 
-// fitType fits one type of question, and gives the answers as fits on other folds have them.
-func fitType(list []decided, folds int) (TypeFit, []decided) {
-	fit, best := TypeFit{Type: list[0].kind, Questions: len(list), Temperature: 1, Few: len(list) < leastFittedQuestions}, list
-	if fit.Few {
+// fitType fits one type of question, and gives the answers as what is chosen and fitted on other folds has them.
+func fitType(list []decided) (TypeFit, []decided) {
+	fit := TypeFit{Type: list[0].kind, Questions: len(list), Temperature: 1}
+	if fit.Few = len(list) < leastFittedQuestions || len(linesOf(list)) < leastFittedLines; fit.Few {
 		return fit, list
 	}
+	s := chooseScaling(list)
+	fit.Temperature, fit.Bias = 1/s.slope, s.bias
+	return fit, crossed(list, chooseScaling)
+}
+
+// chooseScaling fits what has the least log loss on folds that it was not fitted on.
+func chooseScaling(list []decided) platt {
+	best, least := unscaled, meanLoss(list)
 	for _, biased := range []bool{false, true} {
 		if biased && !canBias(list) {
 			continue
 		}
-		var after []decided
-		for fold := range folds {
-			var seen, unseen []decided
-			for _, d := range list {
-				if foldOf(d.line, folds) == fold {
-					unseen = append(unseen, d)
-				} else {
-					seen = append(seen, d)
-				}
-			}
-			s := fitScaling(seen, biased)
-			for i := range unseen {
-				after = append(after, s.apply(&unseen[i]))
-			}
-		}
-		if meanLoss(after) < meanLoss(best) {
-			s := fitScaling(list, biased)
-			best, fit.Temperature, fit.Bias = after, 1/s.slope, s.bias
+		fit := func(seen []decided) platt { return fitScaling(seen, biased) }
+		if loss := meanLoss(crossed(list, fit)); loss < least {
+			best, least = fit(list), loss
 		}
 	}
-	return fit, best
+	return best
+}
+
+// crossed are the answers, those of each fold scaled by a fit on the others.
+func crossed(list []decided, fit func(seen []decided) platt) (after []decided) {
+	folds := foldsOf(list)
+	for fold := range calibrationFolds {
+		var seen, unseen []decided
+		for _, d := range list {
+			if folds[d.line] == fold {
+				unseen = append(unseen, d)
+			} else {
+				seen = append(seen, d)
+			}
+		}
+		if len(unseen) == 0 { // of fewer lines than folds
+			continue
+		}
+		s := fit(seen)
+		for i := range unseen {
+			after = append(after, s.apply(&unseen[i]))
+		}
+	}
+	return after
 }
 
 // canBias reports whether the list has predicates of which enough are true and enough false.
@@ -117,12 +130,32 @@ func canBias(list []decided) bool {
 	return list[0].kind == "predicate" && min(agreed, len(list)-agreed) >= leastOfEach
 }
 
-// foldOf deals lines out to folds, so that no order in the file shows: by a hash, SplitMix64's.
-func foldOf(line, folds int) int {
+// linesOf are the lines of the answers, each once, in an order that does not follow theirs in the file: by a hash, SplitMix64's.
+func linesOf(list []decided) []int {
+	var lines []int
+	for i := range list {
+		lines = append(lines, list[i].line)
+	}
+	slices.Sort(lines)
+	lines = slices.Compact(lines)
+	slices.SortStableFunc(lines, func(a, b int) int { return cmp.Compare(mixed(a), mixed(b)) })
+	return lines
+}
+
+func mixed(line int) uint64 {
 	x := uint64(line+1) * 0x9e3779b97f4a7c15 //nolint:gosec // a line's number
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb
-	return int((x ^ x>>31) % uint64(folds)) //nolint:gosec // a few
+	return x ^ x>>31
+}
+
+// foldsOf deals the lines of the answers out to folds.
+func foldsOf(list []decided) map[int]int {
+	folds := map[int]int{}
+	for i, line := range linesOf(list) {
+		folds[line] = i % calibrationFolds
+	}
+	return folds
 }
 
 func meanLoss(list []decided) float64 {
@@ -294,7 +327,7 @@ func (f *CalibrationFit) WriteMarkdown(w io.Writer) error {
 	for _, row := range []struct {
 		name string
 		c    *Calibration
-	}{{"not calibrated", f.Before}, {"calibrated, lines that the fit has not seen", f.After}} {
+	}{{"not calibrated", f.Before}, {"calibrated, on lines that neither fit nor choice have seen", f.After}} {
 		fmt.Fprintf(&b, "| %s | %.3f ± %.3f | %.3f ± %.3f | %.3f | %.3f |\n", row.name, row.c.LogLoss.Value, row.c.LogLoss.Error,
 			row.c.Brier.Value, row.c.Brier.Error, row.c.ECE, row.c.Accuracy.Value)
 	}
@@ -302,7 +335,7 @@ func (f *CalibrationFit) WriteMarkdown(w io.Writer) error {
 	for _, t := range f.Types {
 		few, limit := "", ""
 		if t.Few {
-			few = fmt.Sprintf(" (too few: a fit takes %d)", leastFittedQuestions)
+			few = fmt.Sprintf(" (too few: a fit takes %d, on %d lines)", leastFittedQuestions, leastFittedLines)
 		}
 		if t.Temperature >= mostHeat {
 			limit = " (the limit: the model's probabilities say little about these)"
@@ -310,6 +343,9 @@ func (f *CalibrationFit) WriteMarkdown(w io.Writer) error {
 		fmt.Fprintf(&b, "| %s | %d%s | %.4g%s | %.4g |\n", t.Type, t.Questions, few, t.Temperature, limit, t.Bias)
 	}
 	list := f.Settings()
+	if len(list) > 0 && f.After.LogLoss.Value >= f.Before.LogLoss.Value {
+		b.WriteString("\nOn lines that they have not seen such fits make these probabilities no better. Give more questions before you use this one.\n")
+	}
 	if len(list) == 0 {
 		b.WriteString("\nNo calibration makes these probabilities better; the server needs no setting.\n")
 	} else {
