@@ -247,26 +247,23 @@ func (s *soak) exchange(ctx context.Context, r *rand.Rand, at stage, stream bool
 // readStream reads events to [DONE], cutting after limit of them where limit
 // is not negative.
 func readStream(body io.Reader, limit int, cut func()) error {
-	lines := bufio.NewScanner(body)
-	events := 0
-	for lines.Scan() {
-		data, ok := strings.CutPrefix(lines.Text(), "data: ")
+	stream := newEventReader(body)
+	for events := 0; ; {
+		data, err := stream.next()
 		switch {
-		case !ok:
-			continue
-		case data == "[DONE]":
+		case errors.Is(err, io.EOF):
+			return errTruncated
+		case err != nil:
+			return err
+		case bytes.Equal(data, done):
 			return nil
-		case strings.HasPrefix(data, `{"error"`):
-			return errors.New(data)
+		case bytes.HasPrefix(data, []byte(`{"error"`)):
+			return errors.New(string(data))
 		}
 		if events++; events == limit {
 			cut()
 		}
 	}
-	if err := lines.Err(); err != nil {
-		return err
-	}
-	return errTruncated
 }
 
 // words are the prompts' vocabulary; few, so that prefixes are shared.

@@ -225,24 +225,24 @@ func (p *Policy) ChangesOutput() bool {
 }
 
 // Check looks at a text of a request. What it finds is added to the report; blocked says that
-// the request is to be refused. goOn is called between slices of a long text and may end
+// the request is to be refused. proceed is called between slices of a long text and may end
 // the work; it may be nil.
-func (p *Policy) Check(text string, report *Report, goOn func() bool) (blocked bool) {
+func (p *Policy) Check(text string, report *Report, proceed func() bool) (blocked bool) {
 	if !p.ReadsInput() {
 		return false
 	}
-	return p.newFilter(&p.input, Plain, report).all(text, goOn)
+	return p.newFilter(&p.input, Plain, report).all(text, proceed)
 }
 
-// sliceBytes of a text are read between two calls of goOn.
+// sliceBytes of a text are read between two calls of proceed.
 const sliceBytes = 4 << 10
 
 // all reads a whole text, of which nothing is sent.
-func (f *Filter) all(text string, goOn func() bool) (blocked bool) {
+func (f *Filter) all(text string, proceed func() bool) (blocked bool) {
 	f.quiet = true
 	for len(text) > 0 {
 		n := min(len(text), sliceBytes)
-		if _, blocked = f.Append(nil, []byte(text[:n])); blocked || goOn != nil && !goOn() {
+		if _, blocked = f.Append(nil, []byte(text[:n])); blocked || proceed != nil && !proceed() {
 			return blocked
 		}
 		text = text[n:]
@@ -251,9 +251,9 @@ func (f *Filter) all(text string, goOn func() bool) (blocked bool) {
 	return blocked
 }
 
-// Classify says which rules of either side find something in a text. goOn is as in Check.
-func (p *Policy) Classify(text string, report *Report, goOn func() bool) {
-	p.newFilter(&sideRules{flag: p.all}, Plain, report).all(text, goOn)
+// Classify says which rules of either side find something in a text. proceed is as in Check.
+func (p *Policy) Classify(text string, report *Report, proceed func() bool) {
+	p.newFilter(&sideRules{flag: p.all}, Plain, report).all(text, proceed)
 }
 
 // Categories are those of the rules, without repetitions, in the file's order.

@@ -99,7 +99,7 @@ func (mod *moderator) hold(entry *models.Model) (m *models.Model, release func()
 	if entry.Versions == nil {
 		return entry, func() {}, nil
 	}
-	held, err := entry.Versions.Acquire(&models.Ask{Model: entry.ID, ID: mod.id, Tenant: mod.caller.Tenant.Name, Endpoint: routeModerations, Residency: mod.caller.Tenant.Residency})
+	held, err := entry.Versions.Acquire(&models.VersionRequest{Model: entry.ID, ID: mod.id, Tenant: mod.caller.Tenant.Name, Endpoint: routeModerations, Residency: mod.caller.Tenant.Residency})
 	if err != nil {
 		return nil, nil, edge.Fault(err)
 	}

@@ -25,9 +25,9 @@ import (
 // lease is a call's hold on the version that answers it.
 type lease struct {
 	*call
-	label  string       // of the version that the request names
-	held   *models.Held // the version that answers; nil: none is held
-	chosen router.Arm   // of the version that answers, also when it is held no more
+	label  string               // of the version that the request names
+	held   *models.VersionLease // the version that answers; nil: none is held
+	chosen router.Arm           // of the version that answers, also when it is held no more
 
 	again  bool // a request that generates or pools, which another version may be asked
 	failed bool // the candidate of a rollout has failed the request
@@ -42,7 +42,7 @@ func (l *lease) take(m *models.Model, o *job.Body, t *priority.Terms, endpoint s
 	if m.Versions == nil {
 		return m, nil
 	}
-	a := &models.Ask{Model: m.ID, Version: l.label, ID: l.id, Tenant: l.caller.Tenant.Name, Endpoint: endpoint, Pinned: l.label != "", Spare: l.stable, Residency: l.caller.Tenant.Residency}
+	a := &models.VersionRequest{Model: m.ID, Version: l.label, ID: l.id, Tenant: l.caller.Tenant.Name, Endpoint: endpoint, Pinned: l.label != "", Spare: l.stable, Residency: l.caller.Tenant.Residency}
 	if o != nil {
 		a.Conversation = conversationOf(o.Object)
 	}
@@ -53,7 +53,7 @@ func (l *lease) take(m *models.Model, o *job.Body, t *priority.Terms, endpoint s
 	case err != nil:
 		return nil, edge.Fault(err)
 	}
-	held.Ask = a
+	held.Request = a
 	l.held, l.chosen = &held, held.Arm
 	if held.Model == nil {
 		if fault := l.awaitVersion(m, o, t); fault != nil {
@@ -208,7 +208,7 @@ func (l *lease) copied() func(texts []string, f *edge.RequestFinish) {
 	if l.held == nil || l.held.Copy == nil || bytes.Contains(l.ctx.PostBody(), []byte(`"previous_response_id"`)) {
 		return nil
 	}
-	kept := &models.Copy{Ask: *l.held.Ask, Body: bytes.Clone(l.ctx.PostBody()), Residency: l.caller.Tenant.Residency}
+	kept := &models.Copy{Request: *l.held.Request, Body: bytes.Clone(l.ctx.PostBody()), Residency: l.caller.Tenant.Residency}
 	want := l.held.Copy
 	return func(texts []string, f *edge.RequestFinish) {
 		kept.Texts, kept.Finish = texts, *f

@@ -108,15 +108,15 @@ type inputText struct {
 
 // isBlocked has a policy read the text: with its parts on lines of their own, and with them next
 // to each other, as templates join them in either way.
-func (t *inputText) isBlocked(p *moderation.Policy, report *moderation.Report, goOn func() bool) bool {
-	if p.Check(strings.Join(t.parts, "\n"), report, goOn) {
+func (t *inputText) isBlocked(p *moderation.Policy, report *moderation.Report, proceed func() bool) bool {
+	if p.Check(strings.Join(t.parts, "\n"), report, proceed) {
 		return true
 	}
 	if len(t.parts) < 2 {
 		return false
 	}
 	joined := &moderation.Report{}
-	if !p.Check(strings.Join(t.parts, ""), joined, goOn) {
+	if !p.Check(strings.Join(t.parts, ""), joined, proceed) {
 		return false
 	}
 	report.Findings = append(report.Findings, *joined.Blocked())

@@ -39,7 +39,7 @@ func (r *relaying) answer() *api.Error {
 	if !s.running.Enter() {
 		return edge.ShuttingDown()
 	}
-	p, fault := r.beginPassage()
+	p, fault := r.beginExchange()
 	if fault != nil {
 		s.running.Leave()
 		return fault
@@ -122,8 +122,8 @@ func (r *relaying) direct() api.Direct {
 	return api.DirectOf(r.ctx)
 }
 
-// beginPassage reserves what a request is expected to use.
-func (r *relaying) beginPassage() (*relay.Passage, *api.Error) {
+// beginExchange reserves what a request is expected to use.
+func (r *relaying) beginExchange() (*relay.Exchange, *api.Error) {
 	start := r.requestStart()
 	if fault := r.readTerms(); fault != nil {
 		return nil, fault
@@ -139,7 +139,7 @@ func (r *relaying) beginPassage() (*relay.Passage, *api.Error) {
 		return nil, fault
 	}
 	r.started = true
-	return &relay.Passage{
+	return &relay.Exchange{
 		Relay: r.server.relay, Price: price, Bill: paid, Route: r.route, Form: relay.FormOf(r.Path), Name: api.AppendString(nil, r.Model.ID),
 		Result: edge.RequestFinish{RequestStart: start, Status: statusOK, Moderated: r.moderator.report},
 	}, nil

@@ -339,7 +339,7 @@ func TestRelayedStreamsBreakBetweenEvents(t *testing.T) {
 		"chats": {routeChat, relay.ChatForm, "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Hel\"}}]}\n\n: ping\n\ndata: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"lo\"}}]}\n\n"},
 	} {
 		for n := range len(tc.events) {
-			s := relay.NewStream(&relay.Passage{
+			s := relay.NewStream(&relay.Exchange{
 				Relay: server.relay, Cause: func() error { return nil }, Form: tc.form, Route: &route{Route: edge.Route{Pattern: tc.path}}, Name: []byte(`"front"`),
 				Answer: &router.Answer{Events: io.NopCloser(io.MultiReader(strings.NewReader(tc.events[:n]), iotest.ErrReader(io.ErrUnexpectedEOF)))},
 			}, api.Direct{})

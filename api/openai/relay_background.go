@@ -12,7 +12,7 @@ import (
 
 // inBackground answers with the response as it is now, and has its answer computed without
 // the client.
-func (r *relaying) inBackground(ctx context.Context, p *relay.Passage, sent *router.Call) *api.Error {
+func (r *relaying) inBackground(ctx context.Context, p *relay.Exchange, sent *router.Call) *api.Error {
 	s, j := r.server, r.Job
 	object, kept := responses.Begin(j)
 	if !kept {

@@ -158,7 +158,7 @@ func TestFirstUsageOfAMessage(t *testing.T) {
 func TestCountIsMadeOnce(t *testing.T) {
 	r := relayRigOf(t, DefaultConfig(), fleet.Source{URL: canned(t, "application/json", `{}`), Kind: fleet.OpenAI})
 	defer r.close()
-	p := &relay.Passage{Relay: r.openai.relay}
+	p := &relay.Exchange{Relay: r.openai.relay}
 	p.Result.Stream, p.Result.Model, p.Result.FirstToken = true, "front", p.Result.Arrived.Add(1)
 	event := []byte(`{"choices":[{"index":0,"delta":{"content":"one two three"}}]}`)
 	p.Account.Chunk(event)

@@ -57,7 +57,7 @@ func (s *Server) shadowElsewhere(ctx context.Context, e *endpoint, m *models.Mod
 	case a.Status != http.StatusOK:
 		return generation.Shadowed{}, fmt.Errorf("status %d: %.200q", a.Status, a.Whole)
 	}
-	p := &relay.Passage{
+	p := &relay.Exchange{
 		Relay: &relay.Relay{Hooks: &edge.Hooks{}, Running: s.running}, Answer: a, Texts: &relay.Texts{}, Name: []byte(`""`),
 		Cancel: func(error) {}, Cause: func() error { return context.Cause(ctx) },
 	}

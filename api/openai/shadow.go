@@ -32,9 +32,9 @@ var shadows = tenant.New("weir-shadow")
 // Shadow computes a copy with another model. It returns when the answer is whole or ctx
 // ends; the error is that of a request.
 func (s *Server) Shadow(ctx context.Context, m *models.Model, c *models.Copy) (generation.Shadowed, error) {
-	e := endpointOf(c.Ask.Endpoint)
+	e := endpointOf(c.Request.Endpoint)
 	if e == nil {
-		return generation.Shadowed{}, internalError("a copy of a request to " + c.Ask.Endpoint + " cannot be read")
+		return generation.Shadowed{}, internalError("a copy of a request to " + c.Request.Endpoint + " cannot be read")
 	}
 	o, fault := job.ReadBody(c.Body, false)
 	if fault != nil {
@@ -60,7 +60,7 @@ func (s *Server) Shadow(ctx context.Context, m *models.Model, c *models.Copy) (g
 		return generation.Shadowed{}, fault
 	}
 	j.Route, j.NewEncoder = e.route, e.encode
-	j.ID, j.Tenant = "shadow-"+c.Ask.ID, &shadows
+	j.ID, j.Tenant = "shadow-"+c.Request.ID, &shadows
 	j.Arrived, j.Terms, j.KeepsTexts = time.Now(), priority.Terms{Class: inference.Batch}, true
 	if !s.running.Enter() {
 		return generation.Shadowed{}, edge.ShuttingDown()

@@ -27,7 +27,7 @@ type fakeVersions struct {
 	arm    string
 	held   int
 	most   int
-	asks   []models.Ask
+	asks   []models.VersionRequest
 	copies []*models.Copy
 	loaded bool
 }
@@ -36,17 +36,17 @@ func (v *fakeVersions) Outline(string) models.Outline {
 	return models.Outline{Label: "2", State: "absent", MaxModelLen: 256, Load: router.Load{Ready: true}}
 }
 
-func (v *fakeVersions) Acquire(a *models.Ask) (models.Held, error) {
+func (v *fakeVersions) Acquire(a *models.VersionRequest) (models.VersionLease, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.asks = append(v.asks, *a)
 	if a.Version != "" && a.Version != "2" {
-		return models.Held{}, fmt.Errorf("%w: %q", models.ErrNoVersion, a.Version)
+		return models.VersionLease{}, fmt.Errorf("%w: %q", models.ErrNoVersion, a.Version)
 	}
 	v.held++
 	v.most = max(v.most, v.held)
 	released := false
-	h := models.Held{Label: "2", Arm: router.Arm{Rollout: "r1", Name: v.arm}, Release: func() {
+	h := models.VersionLease{Label: "2", Arm: router.Arm{Rollout: "r1", Name: v.arm}, Release: func() {
 		v.mu.Lock()
 		defer v.mu.Unlock()
 		if released {

@@ -29,7 +29,7 @@ type architecture struct {
 
 	recurrent recurrence.Kind // of the layers of its models that keep a state; None: there are none
 	joined    bool            // all of its layers keep a state, and have attention beside
-	sole      bool            // each of its layers is attention, recurrence or a network alone, see sole.go
+	sole      bool            // each of its layers is attention, recurrence or a network alone, see singlepart.go
 	neighbour bool            // heads of the delta rule that share keys lie beside each other, see recurrence.Shape.Beside
 }
 

@@ -13,7 +13,7 @@ import (
 // A request's constraint is code that a client's grammar drives. It runs on the pool's
 // workers, each choice's on the worker that samples the choice's row, so the masks of a
 // step are computed in parallel. What takes longer than a small share of the step is
-// worked out beside the steps (see late.go). Whatever a constraint does, it ends its own
+// worked out beside the steps (see latemask.go). Whatever a constraint does, it ends its own
 // request at most.
 
 // draw samples the event's token from a row of logits. Where the request has a

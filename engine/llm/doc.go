@@ -9,7 +9,7 @@
 //
 // # When something breaks
 //
-// No panic leaves the step loop (fault.go). Each is counted and reported to
+// No panic leaves the step loop (restore.go). Each is counted and reported to
 // OnFault. What happens next depends on where the panic was:
 //
 //   - in a hook, or while a step's statistics are published: no request fails;
@@ -43,6 +43,6 @@
 // tensors that the plan calls for and refuses any other, forward.go computes it.
 // A layer that works otherwise is a field of its plan, and one more method where
 // it needs other operations: a window is a number in attentionPlan, experts are
-// another kind of feedForwardPlan (experts.go their tensors, routing.go which rows meet which, mix.go what they give),
-// and a recurrent mixer is a part beside the attention, whose states sequences have slots for (recurrent.go, recur.go, states.go).
+// another kind of feedForwardPlan (experts.go their tensors, routing.go which rows meet which, mixture.go what they give),
+// and a recurrent mixer is a part beside the attention, whose states sequences have slots for (recurrent.go, recurrentforward.go, states.go).
 package llm

@@ -73,7 +73,7 @@ func writeFamilies(t *testing.T, run *familyRun) {
 	}
 }
 
-// known is a family of tables_test.go.
+// known is a family of blocktables_test.go.
 func known(name string) family {
 	return windowedFamilies[slices.IndexFunc(windowedFamilies, func(f family) bool { return f.name == name })]
 }

@@ -38,7 +38,7 @@ type job struct {
 	stop     []inference.TokenID
 	broke    *pool.Fault // a panic in its constraint outside of sampling; its next token is an error
 
-	away   []bool        // per choice: see late.go; nil while none ever was
+	away   []bool        // per choice: see latemask.go; nil while none ever was
 	beside time.Duration // that late masks took
 	gone   chan struct{} // closed when the job has ended; nil without a constraint
 	left   bool          // gone is closed

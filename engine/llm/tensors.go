@@ -213,10 +213,10 @@ func (l *loader) list(h *hparams, p *plan) *weights {
 	l.norm(&w.embedNorm, "token_embd_norm", p.embedding.norm, h.width, h.eps)
 	if p.head.pooling == inference.PoolingNone && !h.arch.encoder {
 		l.matrix(&w.output, "output.weight", optional, h.vocab, h.width)
-		l.pointer(w, h, p)
+		w.wantPointer(l, h, p)
 	} else {
 		l.claimed["output.weight"] = true // an encoder of a language model does not need it
-		l.head(w, p.head, h)
+		w.wantHead(l, p.head, h)
 	}
 	l.norm(&w.outputNorm, cmp.Or(p.finalName, "output_norm"), p.finalNorm, h.width, h.eps)
 	l.inputs(&w.inputs, h, p.inputs)
@@ -297,82 +297,6 @@ func (l *loader) divisors(dst *[]float32, h *hparams) {
 		h.long, short = true, long
 	}
 	l.wants = append(l.wants, want{tensor: short, rows: 1, cols: h.rope.half, vector: dst})
-}
-
-// head wants what a pooled vector passes through.
-func (l *loader) head(w *weights, p headPlan, h *hparams) {
-	d := &w.head
-	d.headPlan = p
-	if h.decision.blocks > 0 {
-		l.decisionHead(w, h)
-		return
-	}
-	l.dense(d, h)
-	if p.labels == 0 {
-		return
-	}
-	if !l.labelled(h) {
-		return
-	}
-	l.linear(&d.scores, "cls.output", optional, p.labels, h.width)
-	if _, ok := l.f.Tensor("cls.weight"); ok {
-		l.linear(&d.cls, "cls", optional, h.width, h.width)
-		if _, ok := l.f.Tensor("cls.norm.weight"); ok {
-			l.norm(&d.clsNorm, "cls.norm", plainNorm, h.width, h.eps)
-		}
-	}
-}
-
-// maxLabels is how many labels a classifier may have.
-const maxLabels = 1 << 16
-
-// labelled holds a classifier's head against the labels that the file has for it.
-func (l *loader) labelled(h *hparams) bool {
-	const tensor = "cls.output.weight"
-	t, ok := l.f.Tensor(tensor)
-	key, rows := h.arch.name+".classifier.output_labels", uint64(1)
-	if ok && len(t.Dims) > 1 {
-		rows = t.Dims[1]
-	}
-	switch n := len(h.labels); {
-	case !ok:
-		l.fail("it is a reranker or a classifier (pooling_type 4) without the tensor %s, so that it can score nothing; "+
-			"convert the file again with a converter that knows its head", tensor)
-	case n == 0 && rows != 1:
-		l.fail("tensor %s gives %d scores, and %s is missing, which says what they are of; convert the file again with a converter that writes it", tensor, rows, key)
-	case n > maxLabels:
-		l.fail("%s has %d labels, of %d that a classifier may have", key, n, maxLabels)
-	case n > 0 && uint64(n) != rows:
-		l.fail("%s has %d labels (%.200q), and the tensor %s gives %d scores", key, n, h.labels, tensor, rows)
-	}
-	seen := make(map[string]bool, len(h.labels))
-	for i, name := range h.labels {
-		if name == "" || seen[name] {
-			l.fail("%s has the label %.80q at place %d, which is empty or twice there; answers are told by their labels", key, name, i)
-		}
-		seen[name] = true
-	}
-	return l.err == nil
-}
-
-// dense wants the matrices behind the pooling, as far as the file has them.
-func (l *loader) dense(d *head, h *hparams) {
-	in := h.width
-	for i, name := range d.headPlan.dense {
-		t, ok := l.f.Tensor(name + ".weight")
-		if !ok && d.whole {
-			l.fail("tensor %s.weight is missing, of which vectors are made", name)
-		}
-		if !ok || len(t.Dims) != 2 || t.Dims[1] > maxSize {
-			continue
-		}
-		out := int(t.Dims[1])
-		if h.dimensions > 0 && out != h.dimensions {
-			l.fail("tensor %s.weight gives vectors of %d values, and %s.embedding_length_out is %d", name, out, h.arch.name, h.dimensions)
-		}
-		l.linear(&d.dense[i], name, absent, out, in)
-		in = out
-	}
 }
 
 func (l *loader) norms(d *norms, p branchNorms, before, out, after string, h *hparams) {
@@ -464,15 +388,4 @@ func (l *loader) refuseUnknown() {
 		l.fail("%d tensors have no place in this architecture (%s); the file is of another model",
 			len(extra), strings.Join(extra[:min(4, len(extra))], ", "))
 	}
-}
-
-// pointer wants the matrix of queries and keys.
-func (l *loader) pointer(w *weights, h *hparams, p *plan) {
-	if h.decision.pointer == 0 {
-		return
-	}
-	if p.logits != 0 && p.logits != 1 {
-		l.fail("%s.logit_scale is not 1 beside a decision head, whose scores it would change", h.arch.name)
-	}
-	l.linear(&w.pointer, "cls.output", required, 2*h.decision.pointer, h.width)
 }

@@ -25,7 +25,7 @@ type adapterVersions struct {
 func (v *adapterVersions) Outline(string) models.Outline { return v.l.Outline(v.model) }
 
 // Acquire implements models.Versions. Rollouts choose by the model, among the versions that have the adapter.
-func (v *adapterVersions) Acquire(a *models.Ask) (models.Held, error) {
+func (v *adapterVersions) Acquire(a *models.VersionRequest) (models.VersionLease, error) {
 	own := *a
 	own.Model = v.model
 	held, err := v.l.acquire(&own, v.isIn)

@@ -154,10 +154,10 @@ func (f *fleets) Outline(name string) models.Outline {
 }
 
 // Acquire implements models.Versions.
-func (f *fleets) Acquire(a *models.Ask) (models.Held, error) {
+func (f *fleets) Acquire(a *models.VersionRequest) (models.VersionLease, error) {
 	n := (*f.table.Load())[a.Model]
 	if n == nil {
-		return models.Held{}, fmt.Errorf("%w: the model %q is served no more", models.ErrNoVersion, a.Model)
+		return models.VersionLease{}, fmt.Errorf("%w: the model %q is served no more", models.ErrNoVersion, a.Model)
 	}
 	wanted := a.Version
 	d, rolling := f.s.rollouts.Choose(a, func(version string) bool {
@@ -176,9 +176,9 @@ func (f *fleets) Acquire(a *models.Ask) (models.Held, error) {
 		rolling, i = false, n.answers
 	}
 	if i < 0 {
-		return models.Held{}, fmt.Errorf("%w: %s@%s", models.ErrNoVersion, a.Model, wanted)
+		return models.VersionLease{}, fmt.Errorf("%w: %s@%s", models.ErrNoVersion, a.Model, wanted)
 	}
-	held := models.Held{Model: n.entries[i], Release: func() {}, Label: n.versions[i].label, Policy: n.versions[i].policy}
+	held := models.VersionLease{Model: n.entries[i], Release: func() {}, Label: n.versions[i].label, Policy: n.versions[i].policy}
 	held.Price = f.s.prices.ofVersion(a.Model, held.Label)
 	if rolling {
 		f.s.rollouts.Mark(&held, a, d)

@@ -544,10 +544,12 @@ func (l *languages) policy(name, label string) *moderation.Policy {
 }
 
 // Acquire implements models.Versions.
-func (l *languages) Acquire(a *models.Ask) (models.Held, error) { return l.acquire(a, nil) }
+func (l *languages) Acquire(a *models.VersionRequest) (models.VersionLease, error) {
+	return l.acquire(a, nil)
+}
 
 // acquire is Acquire for a request that only some versions can answer; nil: all can.
-func (l *languages) acquire(a *models.Ask, can func(label string) bool) (models.Held, error) {
+func (l *languages) acquire(a *models.VersionRequest, can func(label string) bool) (models.VersionLease, error) {
 	label := a.Version
 	d, rolling := l.s.rollouts.Choose(a, can)
 	if rolling {
@@ -563,9 +565,9 @@ func (l *languages) acquire(a *models.Ask, can func(label string) bool) (models.
 		if errors.Is(err, versions.ErrUnknown) {
 			err = fmt.Errorf("%w: %w", models.ErrNoVersion, err)
 		}
-		return models.Held{}, err
+		return models.VersionLease{}, err
 	}
-	held := models.Held{Release: lease.Release, Label: lease.Version.Spec().Label}
+	held := models.VersionLease{Release: lease.Release, Label: lease.Version.Spec().Label}
 	held.Policy, held.Price = l.policy(a.Model, held.Label), l.s.prices.ofVersion(a.Model, held.Label)
 	if rolling {
 		l.s.rollouts.Mark(&held, a, d)

@@ -182,7 +182,7 @@ func TestDoorForgetsIdleTenants(t *testing.T) {
 	}
 }
 
-func BenchmarkDoor(b *testing.B) {
+func BenchmarkPrecheck(b *testing.B) {
 	b.Run("enter and leave", func(b *testing.B) {
 		d, now := drained(b)
 		call := []Item{work("c")}

@@ -112,7 +112,7 @@ func (a *Account) output(known func(events int) (tokens int, ok bool)) int {
 }
 
 // Estimate counts what the servers have not told, or what cannot be, of an answer that was delivered, whole or in part.
-func (p *Passage) Estimate() {
+func (p *Exchange) Estimate() {
 	r, a := &p.Result, &p.Account
 	delivered := !r.FirstToken.IsZero() || p.Answer != nil && p.Answer.Events == nil && r.Status == http.StatusOK
 	if a.told || !delivered {
@@ -232,7 +232,7 @@ func (r *Request) AskUsage(sent *router.Call) {
 
 // appendChunk appends a line of a chat's stream with the model's name that the client knows, without usage where it did not ask
 // for it, and with what was counted here in place of a usage that cannot be. It is false where nothing of the event is left.
-func (p *Passage) appendChunk(dst, line []byte, c *chunk.Chunk) ([]byte, bool) {
+func (p *Exchange) appendChunk(dst, line []byte, c *chunk.Chunk) ([]byte, bool) {
 	const at = len("data:")
 	var usage chunk.Span
 	var own []byte // in its place
@@ -261,7 +261,7 @@ func (p *Passage) appendChunk(dst, line []byte, c *chunk.Chunk) ([]byte, bool) {
 }
 
 // ownUsage is the usage by what was counted here, in the words of the answer's API.
-func (p *Passage) ownUsage() []byte {
+func (p *Exchange) ownUsage() []byte {
 	p.Account.Own = true
 	u := p.Used()
 	switch p.Form {
@@ -276,7 +276,7 @@ func (p *Passage) ownUsage() []byte {
 
 // correction is what was counted here in place of a usage that cannot be and, where the answer is over, of one that is not told, of an
 // answer or of an event that is no chat's. c is what it says. own is nil where nothing is to be corrected.
-func (p *Passage) correction(data []byte, c *chunk.Chunk, over bool) (at chunk.Span, own []byte) {
+func (p *Exchange) correction(data []byte, c *chunk.Chunk, over bool) (at chunk.Span, own []byte) {
 	part := p.part(data, c)
 	switch {
 	case p.Account.told || part.Object.IsEmpty() || !over && !p.Account.wrong:
@@ -294,7 +294,7 @@ func (p *Passage) correction(data []byte, c *chunk.Chunk, over bool) (at chunk.S
 
 // appendOwnUsage appends what was counted here as the event behind which a chat's stream ends, for a client that asked for the usage and
 // got none.
-func (p *Passage) appendOwnUsage(dst []byte) []byte {
+func (p *Exchange) appendOwnUsage(dst []byte) []byte {
 	if !p.Account.asked || p.Account.told || p.Account.Own {
 		return dst
 	}
@@ -313,7 +313,7 @@ func (p *Passage) appendOwnUsage(dst []byte) []byte {
 }
 
 // over notes the end of a choice.
-func (p *Passage) over(index int, reason inference.FinishReason) {
+func (p *Exchange) over(index int, reason inference.FinishReason) {
 	if p.Account.ends(index) {
 		p.Result.Reasons = append(p.Result.Reasons, reason)
 	}

@@ -56,7 +56,7 @@ type chunkHead struct{ id, object, created []byte }
 
 // Read takes usage and finish reasons out of an answer or of an event, of which c is what it says, and reports whether it ends the answer.
 // What is not JSON passes unread.
-func (p *Passage) Read(data []byte, c *chunk.Chunk) (ends bool) {
+func (p *Exchange) Read(data []byte, c *chunk.Chunk) (ends bool) {
 	if c == nil {
 		return false
 	}
@@ -79,7 +79,7 @@ func (p *Passage) Read(data []byte, c *chunk.Chunk) (ends bool) {
 }
 
 // part is the object of an event, or the whole answer, that has the usage in the words of its API.
-func (p *Passage) part(data []byte, c *chunk.Chunk) chunk.Part {
+func (p *Exchange) part(data []byte, c *chunk.Chunk) chunk.Part {
 	switch kind := c.Type.Of(data); {
 	case p.Form == ResponseForm && bytes.HasPrefix(kind, []byte(`"response.`)):
 		return c.Response
@@ -90,13 +90,13 @@ func (p *Passage) part(data []byte, c *chunk.Chunk) chunk.Part {
 }
 
 // tells reports whether an event of another API than chats', or a whole answer, has a usage.
-func (p *Passage) tells(data []byte, c *chunk.Chunk) bool {
+func (p *Exchange) tells(data []byte, c *chunk.Chunk) bool {
 	usage := p.part(data, c).Usage.Of(data)
 	return len(usage) > 0 && !jsonbody.IsNull(usage)
 }
 
 // readChat reads a chat completion or a completion, whole or a chunk of one.
-func (p *Passage) readChat(data []byte, c *chunk.Chunk) {
+func (p *Exchange) readChat(data []byte, c *chunk.Chunk) {
 	if c.HasUsage() {
 		u := readUsage(c.Usage.Of(data))
 		p.take(u.ofChat())
@@ -137,7 +137,7 @@ func finishOf(word string) inference.FinishReason {
 }
 
 // readResponse reads a response object. It reports whether the response is over.
-func (p *Passage) readResponse(a *relayedAnswer, usage []byte) bool {
+func (p *Exchange) readResponse(a *relayedAnswer, usage []byte) bool {
 	if len(usage) > 0 {
 		u := readUsage(usage)
 		p.take(u.ofResponse())
@@ -157,7 +157,7 @@ func (p *Passage) readResponse(a *relayedAnswer, usage []byte) bool {
 
 // readMessage reads a message, or an event of one: the first tells what the prompt has, a later one what
 // the answer has. It reports whether that is the last one with a usage.
-func (p *Passage) readMessage(a *relayedAnswer, usage []byte) bool {
+func (p *Exchange) readMessage(a *relayedAnswer, usage []byte) bool {
 	stop := a.Stop
 	if a.Delta != nil {
 		stop = cmp.Or(stop, a.Delta.Stop)
@@ -173,7 +173,7 @@ func (p *Passage) readMessage(a *relayedAnswer, usage []byte) bool {
 }
 
 // takeMessage counts what was told of a message. first: the answer is yet to come.
-func (p *Passage) takeMessage(u *relayedUsage, first bool) {
+func (p *Exchange) takeMessage(u *relayedUsage, first bool) {
 	prompt := u.input + u.cacheRead + u.cacheWritten // 0: a later event tells of the answer alone
 	if min(u.input, u.cacheRead, u.cacheWritten) < 0 || !p.Account.believes(counted{prompt: max(prompt, 1), output: u.outputTokens}) {
 		p.Account.told, p.Account.wrong = false, true
@@ -192,11 +192,11 @@ func (p *Passage) takeMessage(u *relayedUsage, first bool) {
 func (r *Stream) responseEvent(data []byte, c *chunk.Chunk) (over bool) {
 	switch string(c.Type.Of(data)) {
 	case `"response.completed"`, `"response.incomplete"`, `"response.failed"`, `"response.cancelled"`:
-		over = r.passage.Read(data, c)
+		over = r.exchange.Read(data, c)
 		r.done = over || r.done
 	default:
-		if r.passage.tells(data, c) {
-			r.passage.Read(data, c)
+		if r.exchange.tells(data, c) {
+			r.exchange.Read(data, c)
 		}
 	}
 	r.countEvent(data)
@@ -208,8 +208,8 @@ func (r *Stream) messageEvent(data []byte, c *chunk.Chunk) (over bool) {
 	switch kind := string(c.Type.Of(data)); {
 	case kind == `"message_stop"`:
 		r.done = true
-	case kind == `"message_delta"`, r.passage.tells(data, c):
-		return r.passage.Read(data, c)
+	case kind == `"message_delta"`, r.exchange.tells(data, c):
+		return r.exchange.Read(data, c)
 	}
 	return false
 }
@@ -229,14 +229,14 @@ func (r *Stream) countEvent(data []byte) {
 
 // appendFault appends the event with which a broken stream ends, as the API's clients read it.
 func (r *Stream) appendFault(dst []byte, fault *api.Error) []byte {
-	switch r.passage.Form {
+	switch r.exchange.Form {
 	case MessageForm:
 		dst = append(dst, "event: error\n"...)
 	case ResponseForm:
 		return r.appendFailed(dst, fault)
 	case ChatForm:
 	}
-	return append(r.passage.Route.AppendFault(append(dst, "data: "...), fault), "\n\n"...)
+	return append(r.exchange.Route.AppendFault(append(dst, "data: "...), fault), "\n\n"...)
 }
 
 // appendFailed ends a response with what its first event said of it.
@@ -250,7 +250,7 @@ func (r *Stream) appendFailed(dst []byte, fault *api.Error) []byte {
 		dst = append(dst, `,"param":null`...)
 	} else {
 		dst = append(dst, "response.failed\ndata: {\"type\":\"response.failed\",\"response\":"...)
-		dst = append(dst, underName(stored.WithStatus(first.Response, "failed", responses.AppendFault(nil, fault)), r.passage.Name)...)
+		dst = append(dst, underName(stored.WithStatus(first.Response, "failed", responses.AppendFault(nil, fault)), r.exchange.Name)...)
 	}
 	dst = append(dst, `,"sequence_number":`...)
 	return append(strconv.AppendInt(dst, r.sequence+1, 10), answer.EventEnd...)

@@ -18,7 +18,7 @@ import (
 // Refused passes an upstream's refusal on: as it is where it has the form of the path's errors, and otherwise, a page of a
 // proxy first of all, what it says in that form. What says that this server is not welcome there, or asks wrongly, is no
 // fault of the client's.
-func (p *Passage) Refused(ctx *fasthttp.RequestCtx, j *job.Job) *api.Error {
+func (p *Exchange) Refused(ctx *fasthttp.RequestCtx, j *job.Job) *api.Error {
 	status, whole := p.Answer.Status, p.Answer.Whole
 	if status < 400 || p.Answer.Fault != nil && p.Answer.Fault.Lasting() {
 		return p.broken(cmp.Or[error](p.Answer.Fault, fmt.Errorf("status %d: %.200q", status, whole)))
@@ -46,7 +46,7 @@ func (p *Passage) Refused(ctx *fasthttp.RequestCtx, j *job.Job) *api.Error {
 }
 
 // RefusedBy notes an upstream's refusal of which the client hears nothing, because another version is asked.
-func (p *Passage) RefusedBy() *api.Error {
+func (p *Exchange) RefusedBy() *api.Error {
 	fault := RefusalOf(p.Answer)
 	p.Result.Status, p.Result.Code = fault.Status, fault.Code
 	return fault

@@ -33,7 +33,7 @@ func TestUsageThatCannotBe(t *testing.T) {
 		{ChatForm, `{"choices":[{"finish_reason":"stop"}],"usage":{"total_tokens":9}}`, 9, 0, 0, true},                                   // of rerankers
 		{ChatForm, `{"choices":[{"finish_reason":"stop"}],"usage":{"prompt_tokens":-9,"total_tokens":-9}}`, 0, 0, 0, false},
 	} {
-		p := &Passage{Form: tc.form}
+		p := &Exchange{Form: tc.form}
 		p.Read([]byte(tc.text), p.Account.Chunk([]byte(tc.text)))
 		if r := &p.Result; r.PromptTokens != tc.prompt || r.CachedTokens != tc.cached || r.OutputTokens != tc.output || p.Account.told != tc.told || len(r.Reasons) != 1 {
 			t.Errorf("%s: %d tokens, %d cached, %d of output, told %v, reasons %v", tc.text, r.PromptTokens, r.CachedTokens, r.OutputTokens, p.Account.told, r.Reasons)
@@ -47,7 +47,7 @@ func FuzzRelayLines(f *testing.F) {
 	f.Add([]byte(": ping\n\ndata:{\"choices\":[{\"finish_reason\":\"length\"}]}\n"), uint8(1))
 	f.Fuzz(func(t *testing.T, text []byte, size uint8) {
 		read := func(size int) *Stream {
-			r := &Stream{passage: &Passage{Relay: &Relay{Hooks: &edge.Hooks{}}}}
+			r := &Stream{exchange: &Exchange{Relay: &Relay{Hooks: &edge.Hooks{}}}}
 			for piece := range slices.Chunk(text, size) {
 				r.look(piece)
 			}
@@ -57,8 +57,8 @@ func FuzzRelayLines(f *testing.F) {
 			return
 		}
 		a, b := read(len(text)), read(int(size)+1)
-		if a.done != b.done || a.passage.Result.PromptTokens != b.passage.Result.PromptTokens || !slices.Equal(a.passage.Result.Reasons, b.passage.Result.Reasons) {
-			t.Errorf("whole: %v %+v\nin pieces of %d: %v %+v", a.done, a.passage.Result, int(size)+1, b.done, b.passage.Result)
+		if a.done != b.done || a.exchange.Result.PromptTokens != b.exchange.Result.PromptTokens || !slices.Equal(a.exchange.Result.Reasons, b.exchange.Result.Reasons) {
+			t.Errorf("whole: %v %+v\nin pieces of %d: %v %+v", a.done, a.exchange.Result, int(size)+1, b.done, b.exchange.Result)
 		}
 	})
 }
@@ -124,8 +124,8 @@ func TestRelayedEventsAllocateNothing(t *testing.T) {
 		MessageForm:  "event: content_block_delta\n" + `data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"word"}}` + "\n\n",
 		ResponseForm: "event: response.output_text.delta\n" + `data: {"type":"response.output_text.delta","delta":"word","sequence_number":47}` + "\n\n",
 	} {
-		p := &Passage{Relay: &Relay{Hooks: &edge.Hooks{}}, Form: form, Name: []byte(`"ours"`), Answer: &router.Answer{Events: endlessEvents{[]byte(event)}}}
-		s, buf := &Stream{passage: p}, make([]byte, 4096)
+		p := &Exchange{Relay: &Relay{Hooks: &edge.Hooks{}}, Form: form, Name: []byte(`"ours"`), Answer: &router.Answer{Events: endlessEvents{[]byte(event)}}}
+		s, buf := &Stream{exchange: p}, make([]byte, 4096)
 		if n := testing.AllocsPerRun(1000, func() {
 			if _, err := s.Read(buf); err != nil {
 				t.Fatal(err)

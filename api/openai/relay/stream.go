@@ -16,14 +16,14 @@ import (
 
 // Stream is the body of a relayed stream: it reads as the upstream sends.
 type Stream struct {
-	passage *Passage
-	line    []byte // of the answer, not complete yet; it passes once it is
-	long    bool   // a line that is too long to be read is passing
-	out     []byte // may be passed on: out[read:]
-	read    int
-	done    bool // the upstream has sent the end of the answer
-	last    bool // and the empty line behind it
-	name    bool // the last line was the name of an event, whose data is to come
+	exchange *Exchange
+	line     []byte // of the answer, not complete yet; it passes once it is
+	long     bool   // a line that is too long to be read is passing
+	out      []byte // may be passed on: out[read:]
+	read     int
+	done     bool // the upstream has sent the end of the answer
+	last     bool // and the empty line behind it
+	name     bool // the last line was the name of an event, whose data is to come
 
 	dropped bool // the last line was left out, and what ends its event is to be, too
 	over    bool // nothing but out is to come
@@ -42,10 +42,10 @@ type Stream struct {
 }
 
 // NewStream passes the events of an answer on, by the direct way to the client where there is one.
-func NewStream(p *Passage, direct api.Direct) *Stream { return &Stream{passage: p, direct: direct} }
+func NewStream(p *Exchange, direct api.Direct) *Stream { return &Stream{exchange: p, direct: direct} }
 
 // NewUnseenStream reads the events of an answer that no client gets: what broke it is its Failure.
-func NewUnseenStream(p *Passage) *Stream { return &Stream{passage: p, silent: true} }
+func NewUnseenStream(p *Exchange) *Stream { return &Stream{exchange: p, silent: true} }
 
 // maxLineBytes bounds what is kept of a line; a longer one passes as it is, unread.
 const maxLineBytes = 1 << 20
@@ -55,7 +55,7 @@ const maxLineBytes = 1 << 20
 func (r *Stream) Read(buf []byte) (n int, err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			if h := r.passage.Relay.Hooks.OnPanic; h != nil {
+			if h := r.exchange.Relay.Hooks.OnPanic; h != nil {
 				h("stream", v, debug.Stack())
 			}
 			r.over, n, err = true, 0, io.ErrUnexpectedEOF
@@ -69,7 +69,7 @@ func (r *Stream) Read(buf []byte) (n int, err error) {
 			return 0, err
 		}
 		r.out, r.read = r.out[:0], 0
-		n, err := r.passage.Answer.Events.Read(buf)
+		n, err := r.exchange.Answer.Events.Read(buf)
 		if r.look(buf[:n]); err != nil {
 			if err = r.stop(err); err != nil {
 				return 0, err
@@ -87,7 +87,7 @@ const lengthRoom = "00000000\r\n"
 
 // follow writes to the client what comes, as long as nothing needs Read. The error is that of a write.
 func (r *Stream) follow() error {
-	stream, ok := r.passage.Answer.Events.(router.Follower)
+	stream, ok := r.exchange.Answer.Events.(router.Follower)
 	if !ok || !r.started || !r.direct.Can() {
 		return nil
 	}
@@ -130,7 +130,7 @@ func (r *Stream) stop(err error) error {
 		r.out = append(r.out, rest...)
 		return nil
 	}
-	fault := r.passage.broken(err)
+	fault := r.exchange.broken(err)
 	if fault.Status == edge.StatusHungUp {
 		return edge.ErrHungUp
 	}
@@ -177,9 +177,9 @@ func (r *Stream) appendLine(line []byte) {
 	}
 	whole := true
 	if c, line := r.event(line); c != nil {
-		r.out, whole = r.passage.appendChunk(r.out, line, c)
+		r.out, whole = r.exchange.appendChunk(r.out, line, c)
 	} else {
-		r.out = appendUnderName(r.out, line, r.passage.Name)
+		r.out = appendUnderName(r.out, line, r.exchange.Name)
 	}
 	if r.dropped = !whole; whole {
 		r.out = append(r.out, '\n')
@@ -193,32 +193,32 @@ func (r *Stream) event(line []byte) (*chunk.Chunk, []byte) {
 		r.last = r.last || r.done && len(bytes.TrimSpace(line)) == 0
 		return nil, line
 	}
-	res := &r.passage.Result
+	res := &r.exchange.Result
 	res.LastToken = time.Now()
 	if res.FirstToken.IsZero() {
 		res.FirstToken = res.LastToken
-		r.passage.inTime()
-		if h := r.passage.Relay.Hooks.OnFirstToken; h != nil {
+		r.exchange.inTime()
+		if h := r.exchange.Relay.Hooks.OnFirstToken; h != nil {
 			h(&res.RequestStart, res.FirstToken.Sub(res.Arrived))
 		}
 	}
-	r.passage.Texts.Read(r.passage.Form, data)
-	if r.passage.Form == ChatForm && bytes.Equal(bytes.TrimSpace(data), []byte("[DONE]")) {
+	r.exchange.Texts.Read(r.exchange.Form, data)
+	if r.exchange.Form == ChatForm && bytes.Equal(bytes.TrimSpace(data), []byte("[DONE]")) {
 		r.done = true
 		if !r.silent {
-			r.out = r.passage.appendOwnUsage(r.out)
+			r.out = r.exchange.appendOwnUsage(r.out)
 		}
 		return nil, line
 	}
-	c := r.passage.Account.Chunk(data)
+	c := r.exchange.Account.Chunk(data)
 	if c == nil {
 		return nil, line
 	}
 	over := false
-	switch r.passage.Form {
+	switch r.exchange.Form {
 	case ChatForm:
 		if c.HasUsage() || c.Finished != 0 {
-			r.passage.Read(data, c)
+			r.exchange.Read(data, c)
 		}
 		return c, line
 	case ResponseForm:
@@ -226,7 +226,7 @@ func (r *Stream) event(line []byte) (*chunk.Chunk, []byte) {
 	case MessageForm:
 		over = r.messageEvent(data, c)
 	}
-	if at, own := r.passage.correction(data, c, over); own != nil {
+	if at, own := r.exchange.correction(data, c, over); own != nil {
 		head := len(line) - len(data)
 		line = slices.Concat(line[:head+at.From], own, line[head+at.To:])
 	}
@@ -246,9 +246,9 @@ func (r *Stream) IsComplete() bool { return r.last && r.read == len(r.out) }
 // connection broke.
 func (r *Stream) Close() error {
 	if !r.over && !r.done {
-		r.passage.Cancel(edge.ErrHungUp)     // the client did not take the answer to its end
-		_ = r.passage.broken(edge.ErrHungUp) // no client is left to be told
+		r.exchange.Cancel(edge.ErrHungUp)     // the client did not take the answer to its end
+		_ = r.exchange.broken(edge.ErrHungUp) // no client is left to be told
 	}
-	r.passage.End()
+	r.exchange.End()
 	return nil
 }

@@ -19,7 +19,7 @@ const (
 	maxKeptAnswers = 128
 )
 
-// Texts are those of a passage whose tenant agreed that they are kept.
+// Texts are those of an exchange whose tenant agreed that they are kept.
 type Texts struct {
 	Sent    []byte   // the request's body; never changed
 	answers [][]byte // by choice

@@ -151,7 +151,7 @@ func (a *Account) believes(c counted) bool {
 }
 
 // take counts what was told, unless a request cannot have used that: then its text counts.
-func (p *Passage) take(c counted) {
+func (p *Exchange) take(c counted) {
 	r := &p.Result
 	if p.Account.believesPrompt(c.prompt) {
 		r.PromptTokens, r.CachedTokens = int(c.prompt), 0

@@ -29,8 +29,8 @@ type TranslatedStream struct {
 }
 
 // NewTranslatedStream begins to write a chat's stream in another form. prompt is its tokens; 0: not known.
-func NewTranslatedStream(p *Passage, j *job.Job, prompt int) *TranslatedStream {
-	return &TranslatedStream{chat: &Stream{passage: p, silent: true}, Encoder: j.Encoder(), usage: answer.Usage{Prompt: prompt}}
+func NewTranslatedStream(p *Exchange, j *job.Job, prompt int) *TranslatedStream {
+	return &TranslatedStream{chat: &Stream{exchange: p, silent: true}, Encoder: j.Encoder(), usage: answer.Usage{Prompt: prompt}}
 }
 
 // Read implements io.Reader.
@@ -97,8 +97,8 @@ func (r *TranslatedStream) lines(piece []byte) *api.Error {
 // unread ends the request at a server that writes what is no chat.
 func (r *TranslatedStream) unread(err error) *api.Error {
 	r.chat.over = true
-	fault := r.chat.passage.broken(err)
-	r.chat.passage.Cancel(err)
+	fault := r.chat.exchange.broken(err)
+	r.chat.exchange.Cancel(err)
 	return fault
 }
 
@@ -117,7 +117,7 @@ func (r *TranslatedStream) end() {
 	if !r.reader.over {
 		r.buf = r.Encoder.AppendDelta(r.buf, r.reader.close())
 	}
-	r.buf = r.Encoder.AppendEnd(r.buf, r.chat.passage.Used())
+	r.buf = r.Encoder.AppendEnd(r.buf, r.chat.exchange.Used())
 }
 
 // Failure is the error whose event ended the stream, nil where none did.
@@ -130,7 +130,7 @@ func (r *TranslatedStream) IsComplete() bool { return r.over && r.read == len(r.
 func (r *TranslatedStream) Close() error { return r.chat.Close() }
 
 // Used is the usage that the servers told, or else what was counted here.
-func (p *Passage) Used() answer.Usage {
+func (p *Exchange) Used() answer.Usage {
 	if !p.Account.told {
 		p.Estimate()
 	}
@@ -143,7 +143,7 @@ func (p *Passage) Used() answer.Usage {
 const rewordedBytes = 1 << 10
 
 // rewordWhole writes a whole chat in the form that the client asked for.
-func (p *Passage) rewordWhole(j *job.Job) ([]byte, *api.Error) {
+func (p *Exchange) rewordWhole(j *job.Job) ([]byte, *api.Error) {
 	size := rewordedBytes + 2*len(p.Answer.Whole) // the texts that are read once more, and what is written
 	dst, ok := p.Answer.Memory.Buffer(size)
 	switch {

@@ -24,7 +24,7 @@ func FuzzTranslatedStream(f *testing.F) {
 			last = regexp.MustCompile(`event: (message_stop|error)\n`)
 			j.NewEncoder, j.Prompts = messages.NewEncoder, []job.Prompt{{}}
 		}
-		r := NewTranslatedStream(&Passage{Relay: &Relay{Hooks: &edge.Hooks{}}, Cancel: func(error) {}, Cause: func() error { return nil }, Result: edge.RequestFinish{}}, j, 0)
+		r := NewTranslatedStream(&Exchange{Relay: &Relay{Hooks: &edge.Hooks{}}, Cancel: func(error) {}, Cause: func() error { return nil }, Result: edge.RequestFinish{}}, j, 0)
 		if fault := r.lines(text); fault != nil {
 			r.broken(fault)
 		}

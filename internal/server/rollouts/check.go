@@ -122,7 +122,7 @@ func (c *candidateCheck) body(path, question string, tokens int) []byte {
 // ask has a version answer. What a busy server says is no answer for a while.
 func (c *candidateCheck) ask(path, version, question string, tokens int) (generation.Shadowed, error) {
 	q := &models.Copy{
-		Ask: models.Ask{Model: c.plan.Model, Endpoint: path, ID: "check"}, Body: c.body(path, question, tokens), Greedy: true,
+		Request: models.VersionRequest{Model: c.plan.Model, Endpoint: path, ID: "check"}, Body: c.body(path, question, tokens), Greedy: true,
 	}
 	entry, release, ok := c.models.EntryOf(c.plan.Model, version)
 	if !ok {

@@ -38,8 +38,8 @@ func (e *elsewhere) take(ctx context.Context, id string) bool {
 // await has look tell when a rollout is no other server's any more.
 func (e *elsewhere) await(id string) { e.ids = append(e.ids, id) }
 
-// look calls goOn with the rollouts that are over, or that the servers which had them can go on with no more.
-func (e *elsewhere) look(ctx context.Context, now time.Time, goOn func(*rollout.Rollout)) {
+// look calls resume with the rollouts that are over, or that the servers which had them can go on with no more.
+func (e *elsewhere) look(ctx context.Context, now time.Time, resume func(*rollout.Rollout)) {
 	e.ids = slices.DeleteFunc(e.ids, func(id string) (done bool) {
 		ctx, cancel := context.WithTimeout(ctx, state.Timeout)
 		defer cancel()
@@ -53,7 +53,7 @@ func (e *elsewhere) look(ctx context.Context, now time.Time, goOn func(*rollout.
 			return false
 		}
 		if err == nil { // otherwise it has left the store
-			goOn(run)
+			resume(run)
 		}
 		return true
 	})

@@ -12,7 +12,7 @@ import (
 
 // Choose lets a rollout decide which version answers a request that names none. reaches says whether the tenant's residency lets it go
 // to a version; nil: to all.
-func (r *Rollouts) Choose(a *models.Ask, reaches func(version string) bool) (d rollout.Decision, ok bool) {
+func (r *Rollouts) Choose(a *models.VersionRequest, reaches func(version string) bool) (d rollout.Decision, ok bool) {
 	if a.Pinned {
 		return d, false
 	}
@@ -24,7 +24,7 @@ func (r *Rollouts) Choose(a *models.Ask, reaches func(version string) bool) (d r
 
 // Mark notes on what answers a request what a rollout has decided for it: its arm, how the stable version comes to answer in place of a
 // candidate that fails, and who takes its copy.
-func (r *Rollouts) Mark(held *models.Held, a *models.Ask, d rollout.Decision) {
+func (r *Rollouts) Mark(held *models.VersionLease, a *models.VersionRequest, d rollout.Decision) {
 	held.Arm = armOf(d)
 	if d.Arm == rollout.Candidate && !a.Spare {
 		model, id := a.Model, d.Rollout

@@ -68,7 +68,7 @@ func (s *shadows) take(c *models.Copy) {
 			continue
 		}
 		select {
-		case s.copies <- copied{c.Ask.Model, st.Plan.Stable, st.Plan.Candidate, st.Plan.ID, st.Plan.CopyShare, c}:
+		case s.copies <- copied{c.Request.Model, st.Plan.Stable, st.Plan.Candidate, st.Plan.ID, st.Plan.CopyShare, c}:
 			return
 		default:
 		}

@@ -19,7 +19,7 @@ type Versions interface {
 	Outline(model string) Outline
 	// Acquire chooses a version for a request and holds it. Errors wrap ErrNoVersion or
 	// one of inference's sentinels.
-	Acquire(a *Ask) (Held, error)
+	Acquire(a *VersionRequest) (VersionLease, error)
 }
 
 // ErrNoVersion says that a model has no version of the label that a request names.
@@ -39,8 +39,8 @@ type Outline struct {
 	Load        router.Load
 }
 
-// Ask is what the choice of a version may depend on.
-type Ask struct {
+// VersionRequest is what the choice of a version may depend on.
+type VersionRequest struct {
 	Model        string // id of the table's entry
 	Version      string // label behind the name's @; empty: any
 	ID           string // of the request
@@ -52,9 +52,9 @@ type Ask struct {
 	Spare        bool     // the candidate of a rollout has failed it: the stable version answers in its place
 }
 
-// Held is a version that a request holds until Release. Model is nil where it is not in
+// VersionLease is a version that a request holds until Release. Model is nil where it is not in
 // memory: then Load waits for it, as long as ctx.
-type Held struct {
+type VersionLease struct {
 	Model   *Model
 	Load    func(ctx context.Context) (*Model, error)
 	Release func()
@@ -65,7 +65,7 @@ type Held struct {
 	Spare   func() bool        // the version is a rollout's candidate: reports whether the stable version may be asked in its place; nil: it may not
 	Copy    func(*Copy)        // wants the request and its answer, once that is whole, and must not block; nil: it does not
 
-	Ask *Ask
+	Request *VersionRequest
 }
 
 func (o *Outline) kind() Kind {
@@ -92,10 +92,10 @@ func SplitVersion(name string) (model, label string) {
 
 // Copy is a request that was answered whole, for another version to answer, too.
 type Copy struct {
-	Ask    Ask
-	Body   []byte
-	Texts  []string // of the answer that the client got, by choice
-	Finish edge.RequestFinish
+	Request VersionRequest
+	Body    []byte
+	Texts   []string // of the answer that the client got, by choice
+	Finish  edge.RequestFinish
 
 	Residency []string // regions of the servers that may get the copy; none: all
 

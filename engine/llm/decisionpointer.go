@@ -80,3 +80,14 @@ func (o *outputs) fit(i int) {
 		r.samples = append(r.samples, inference.Event{Kind: inference.EventToken, Choice: choice, Token: j.req.Given[choice][0], Logprob: score})
 	}
 }
+
+// wantPointer wants the matrix of queries and keys of a decision head.
+func (w *weights) wantPointer(l *loader, h *hparams, p *plan) {
+	if h.decision.pointer == 0 {
+		return
+	}
+	if p.logits != 0 && p.logits != 1 {
+		l.fail("%s.logit_scale is not 1 beside a decision head, whose scores it would change", h.arch.name)
+	}
+	l.linear(&w.pointer, "cls.output", required, 2*h.decision.pointer, h.width)
+}

@@ -25,8 +25,8 @@ import (
 // elsewhere. Its bytes pass as they are except for the model's name, in both directions; of the
 // answer this server reads what limits and metrics need.
 
-// Passage is a relayed request: the counterpart of a generation.
-type Passage struct {
+// Exchange is a relayed request: the counterpart of a generation.
+type Exchange struct {
 	Relay    *Relay
 	Result   edge.RequestFinish
 	Price    quota.Price
@@ -41,7 +41,7 @@ type Passage struct {
 	Texts    *Texts                                      // of a tenant with LogPrompts, or of a rollout, which compares them
 	Keeps    bool                                        // the tenant agreed that texts are kept
 	Copied   func(texts []string, f *edge.RequestFinish) // gets the whole answer; nil: no copy is wanted
-	Run      *stored.Run                                 // of a response that is computed without its client; nil: of no such
+	Run      *stored.Run                                 // of a response that is computed without its client; nil unless it runs in the background
 	Route    Route                                       // that the client asked on
 	Form     Form                                        // of the answer
 	reasoned int                                         // output tokens that were thoughts
@@ -56,7 +56,7 @@ const (
 )
 
 // Ask sends the request and waits until its answer has begun.
-func (p *Passage) Ask(ctx context.Context, r *Request, sent *router.Call) (fault *api.Error) {
+func (p *Exchange) Ask(ctx context.Context, r *Request, sent *router.Call) (fault *api.Error) {
 	var err error
 	if p.Answer, err = r.Model.Upstream.Send(ctx, sent); err != nil {
 		return p.broken(err)
@@ -70,7 +70,7 @@ func (p *Passage) Ask(ctx context.Context, r *Request, sent *router.Call) (fault
 }
 
 // Whole reads an answer that is no stream, and gives what the client gets of it.
-func (p *Passage) Whole(r *Request) ([]byte, *api.Error) {
+func (p *Exchange) Whole(r *Request) ([]byte, *api.Error) {
 	p.inTime()
 	read := p.Account.events.Read
 	if r.Writes {
@@ -94,12 +94,12 @@ func (p *Passage) Whole(r *Request) ([]byte, *api.Error) {
 }
 
 // answers reports whether a whole answer says something. What has no answer of its own, such as embeddings, keeps that it tells no usage.
-func (p *Passage) answers(said *chunk.Chunk) bool {
+func (p *Exchange) answers(said *chunk.Chunk) bool {
 	return said.Said() && (p.Form != ChatForm || said.Choices > 0)
 }
 
 // statusOf is a server's status as the path's clients know it.
-func (p *Passage) statusOf(status int) int {
+func (p *Exchange) statusOf(status int) int {
 	if p.Route == nil { // a copy, which no client waits for
 		if status == messages.StatusOverloaded {
 			return http.StatusServiceUnavailable
@@ -110,7 +110,7 @@ func (p *Passage) statusOf(status int) int {
 }
 
 // broken notes why there is no answer, or no more of it.
-func (p *Passage) broken(err error) *api.Error {
+func (p *Exchange) broken(err error) *api.Error {
 	cause := p.Cause()
 	fault := p.Relay.Hooks.Interrupted(p.Result.Model, cause)
 	switch {
@@ -173,19 +173,19 @@ func upstreamFault(err error) *api.Error {
 
 // End is called exactly once, by the goroutine that wrote the last byte or gave up;
 // further calls do nothing.
-func (p *Passage) End() {
+func (p *Exchange) End() {
 	if p.closed {
 		return
 	}
 	p.closed = true
 	defer p.Relay.Running.Leave()
-	for _, part := range []func(){p.letGo, p.Estimate, p.charge, p.tell} {
+	for _, part := range []func(){p.release, p.Estimate, p.charge, p.tell} {
 		p.Relay.Hooks.Guarded("stream", part)
 	}
 }
 
-// letGo ends what works for the request.
-func (p *Passage) letGo() {
+// release ends what works for the request.
+func (p *Exchange) release() {
 	p.Cancel(nil)
 	for _, t := range p.timers {
 		t.Stop()
@@ -197,7 +197,7 @@ func (p *Passage) letGo() {
 	p.Result.Finished = time.Now()
 }
 
-func (p *Passage) charge() {
+func (p *Exchange) charge() {
 	if p.Result.Estimated && p.Answer != nil && p.Answer.Untold != nil {
 		p.Answer.Untold(p.Account.guessed + p.Result.OutputTokens)
 	}
@@ -208,7 +208,7 @@ func (p *Passage) charge() {
 }
 
 // tell tells those who watch requests that this one is over.
-func (p *Passage) tell() {
+func (p *Exchange) tell() {
 	if len(p.Result.Reasons) == 0 && !p.Result.FirstToken.IsZero() {
 		reason := inference.FinishCancelled
 		if p.Result.Status >= http.StatusInternalServerError {
@@ -228,8 +228,8 @@ func (p *Passage) tell() {
 	}
 }
 
-// settle ends the passage's bill: what it has used takes the place of what was reserved.
-func (p *Passage) settle() {
+// settle ends the exchange's bill: what it has used takes the place of what was reserved.
+func (p *Exchange) settle() {
 	if p.Bill == nil {
 		return
 	}
@@ -248,13 +248,13 @@ func (p *Passage) settle() {
 }
 
 // ended reports whether the answer came to its own end.
-func (p *Passage) ended() bool {
+func (p *Exchange) ended() bool {
 	r := p.Result.Reasons
 	return p.Result.Status == http.StatusOK && len(r) > 0 && (r[0] == inference.FinishStop || r[0] == inference.FinishLength || r[0] == inference.FinishFiltered)
 }
 
 // judge notes what a rollout asks of an answer's text.
-func (p *Passage) judge() {
+func (p *Exchange) judge() {
 	if p.Texts == nil || !p.ended() {
 		return
 	}
@@ -266,8 +266,8 @@ func (p *Passage) judge() {
 }
 
 // WatchDeadlines ends the request at the upstream when a deadline passes. The end of
-// the passage stops the timers.
-func (p *Passage) WatchDeadlines(t priority.Terms) {
+// the exchange stops the timers.
+func (p *Exchange) WatchDeadlines(t priority.Terms) {
 	for _, d := range []struct {
 		at  time.Time
 		why error
@@ -281,7 +281,7 @@ func (p *Passage) WatchDeadlines(t priority.Terms) {
 
 // inTime stops the timer to the first token, which has come: of an answer that is no
 // stream with the whole answer.
-func (p *Passage) inTime() {
+func (p *Exchange) inTime() {
 	if p.dated {
 		p.timers[0].Stop()
 	}
@@ -293,7 +293,7 @@ var (
 )
 
 // AskEvents has an answer computed whose events go to the run's log.
-func (p *Passage) AskEvents(ctx context.Context, r *Request, sent *router.Call, body *TranslatedStream) {
+func (p *Exchange) AskEvents(ctx context.Context, r *Request, sent *router.Call, body *TranslatedStream) {
 	fault := p.Ask(ctx, r, sent)
 	if fault == nil && p.Answer.Status != http.StatusOK {
 		fault = p.Refused(nil, r.Job)
@@ -307,7 +307,7 @@ func (p *Passage) AskEvents(ctx context.Context, r *Request, sent *router.Call, 
 }
 
 // AskWhole has an answer computed without its client: the job's encoder keeps it.
-func (p *Passage) AskWhole(ctx context.Context, r *Request, sent *router.Call) *api.Error {
+func (p *Exchange) AskWhole(ctx context.Context, r *Request, sent *router.Call) *api.Error {
 	fault := p.Ask(ctx, r, sent)
 	switch {
 	case fault != nil:
