@@ -34,7 +34,7 @@ type Rules struct {
 // Arguments are JSON by Rules.Schema. Families that write them otherwise take the properties of the tool's schema in their order, and
 // strings as raw text.
 func (f *Family) Grammar(b *grammar.Builder, r Rules) (grammar.Symbol, error) {
-	g := builder{f: f, b: b, r: r, layout: f.layout}
+	g := builder{f: f, b: b, r: r, layout: f.layout, values: make(map[string][]grammar.Symbol)}
 	g.tools = slices.DeleteFunc(slices.Clone(r.Tools), func(t Tool) bool {
 		return len(r.Choice.Names) > 0 && !slices.Contains(r.Choice.Names, t.Name)
 	})
@@ -61,7 +61,8 @@ type builder struct {
 	r      Rules
 	layout layout
 	tools  []Tool
-	inside []grammar.Symbol // calls as they end a thought that is open; nil: none can
+	inside []grammar.Symbol            // calls as they end a thought that is open; nil: none can
+	values map[string][]grammar.Symbol // the arguments of the tools that have rules
 }
 
 // thought puts what may come before the answer in front of it.
@@ -147,7 +148,10 @@ func (g *builder) lazy(calls grammar.Symbol, contentOpen string) grammar.Symbol 
 	if len(g.f.calls.lines) > 0 && g.layout.style != styleGemma {
 		return g.lazyLines(calls, tail)
 	}
-	text := append(g.text(contentOpen), g.free(slices.Concat(g.f.calls.sections, g.f.calls.openers)))
+	openers := regex.Without(slices.Concat(g.f.calls.sections, g.f.calls.openers)...)
+	u := g.unmarked()
+	plain := u.without(openers)
+	text := append(g.text(contentOpen), g.free(plain)...)
 	if contentOpen != "" { // text and calls are messages of their own
 		again, err := g.again()
 		if err != nil {
@@ -155,7 +159,11 @@ func (g *builder) lazy(calls grammar.Symbol, contentOpen string) grammar.Symbol 
 		}
 		return g.b.Define("answer", text, slices.Concat(text, []grammar.Symbol{again, tail}), []grammar.Symbol{calls, tail})
 	}
-	return g.b.Define("answer", text, append(slices.Clone(text), calls, tail))
+	answer := g.b.Define("answer", text, append(slices.Clone(text), calls, tail))
+	if u != nil {
+		g.b.Add(answer, slices.Concat(text[:len(text)-1], []grammar.Symbol{g.b.Regex(u.before(plain)), u.calls, tail}))
+	}
+	return answer
 }
 
 // lazyLines is lazy for families whose calls need no opener: such a call stands at the beginning of a line. One with an opener may
@@ -165,22 +173,28 @@ func (g *builder) lazyLines(calls, tail grammar.Symbol) grammar.Symbol {
 	anything := regex.Not(regex.Nothing())
 	line := regex.Or(regex.Empty(), regex.Concat(anything, regex.Literal("\n")))
 	bare := regex.Not(regex.Concat(line, regex.Words(g.lineStarts()...), anything))
-	text := regex.And(regex.AnyText(), bare, regex.Without(openers...))
+	u := g.unmarked()
+	text := u.without(regex.And(regex.AnyText(), bare, regex.Without(openers...)))
 	free := g.b.Regex(text)
-	if slices.ContainsFunc(openers, func(o string) bool { return strings.HasPrefix(g.layout.begin, o) }) {
-		return g.b.Define("answer", []grammar.Symbol{free}, []grammar.Symbol{free, calls, tail})
+	answer := g.b.Define("answer", []grammar.Symbol{free})
+	if u != nil {
+		g.b.Add(answer, []grammar.Symbol{g.b.Regex(u.before(text)), u.calls, tail})
 	}
-	answer := g.b.Define("answer", []grammar.Symbol{free}, []grammar.Symbol{g.b.Regex(regex.And(text, line)), calls, tail})
+	if slices.ContainsFunc(openers, func(o string) bool { return strings.HasPrefix(g.layout.begin, o) }) {
+		g.b.Add(answer, []grammar.Symbol{free, calls, tail})
+		return answer
+	}
+	g.b.Add(answer, []grammar.Symbol{g.b.Regex(regex.And(text, line)), calls, tail})
 	for _, o := range openers {
 		g.b.Add(answer, slices.Concat([]grammar.Symbol{free}, g.text(o), []grammar.Symbol{calls, tail}))
 	}
 	return answer
 }
 
-// free is text without the triggers. Between its pieces stand the control tokens that models of the family put around text, and
+// free is text, whose last piece is the last symbol. Between its pieces stand the control tokens that models of the family put around text, and
 // thoughts where they may open behind text; other control tokens are none.
-func (g *builder) free(triggers []string) grammar.Symbol {
-	text := g.without(triggers...)
+func (g *builder) free(plain *regex.Regex) []grammar.Symbol {
+	text := g.b.Regex(plain)
 	var between [][]grammar.Symbol
 	for _, d := range g.f.calls.dropped {
 		if _, n := g.control(d); n > 0 {
@@ -193,10 +207,10 @@ func (g *builder) free(triggers []string) grammar.Symbol {
 		}
 	}
 	if len(between) == 0 {
-		return text
+		return []grammar.Symbol{text}
 	}
-	further := g.b.Define("further text", []grammar.Symbol{g.b.Define("between", between...), text})
-	return g.b.Define("free text", []grammar.Symbol{text, g.b.Repeat(further, 0, -1)})
+	piece := g.b.Define("piece of text", []grammar.Symbol{text, g.b.Define("between", between...)})
+	return []grammar.Symbol{g.b.Repeat(piece, 0, -1), text}
 }
 
 // again is the calls behind text where the prompt has opened the first message only.
@@ -274,13 +288,9 @@ func (g *builder) calls() (grammar.Symbol, error) {
 	one := g.b.Rule("call")
 	for i := range g.tools {
 		t := &g.tools[i]
-		arguments, err := g.arguments(t)
-		if err != nil && g.r.Loose != nil && !t.Strict {
-			g.r.Loose(t, err)
-			arguments, err = g.anyArguments()
-		}
+		arguments, err := g.argumentsOf(t)
 		if err != nil {
-			return 0, fmt.Errorf("tool %q: %w", t.Name, err)
+			return 0, err
 		}
 		call := g.text(g.layout.open + t.Name + strings.ReplaceAll(g.layout.mid, keyMark, t.Name))
 		g.b.Add(one, slices.Concat(call, arguments, g.text(g.layout.close)))
@@ -301,4 +311,21 @@ func (g *builder) calls() (grammar.Symbol, error) {
 		list = append(list, g.b.Repeat(further, 0, -1))
 	}
 	return g.b.Define("calls", append(list, g.text(g.layout.end)...)), nil
+}
+
+// argumentsOf are the rules of a tool's arguments, which are any where its schema cannot bind them and need not.
+func (g *builder) argumentsOf(t *Tool) ([]grammar.Symbol, error) {
+	if made, ok := g.values[t.Name]; ok {
+		return made, nil
+	}
+	list, err := g.arguments(t)
+	if err != nil && g.r.Loose != nil && !t.Strict {
+		g.r.Loose(t, err)
+		list, err = g.anyArguments()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("tool %q: %w", t.Name, err)
+	}
+	g.values[t.Name] = list
+	return list, nil
 }

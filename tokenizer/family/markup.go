@@ -57,6 +57,7 @@ type head struct {
 	array    bool   // the call is an item of a list
 	plain    bool   // the arguments are one value, in a family where they mostly are not
 	alone    bool   // a Python call stands alone, without a list around it
+	odd      bool   // the object has fields that calls have not
 	broken   bool   // of a head that is none: a call begins there whose arguments cannot be read
 }
 

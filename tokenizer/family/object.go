@@ -3,6 +3,7 @@ package family
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 )
 
@@ -93,6 +94,9 @@ func (c *callObject) field(o *cursor, key string, final bool) (stop, ok bool) {
 		raw, ok := o.value(final)
 		c.args = asArguments(raw)
 		return false, ok
+	case "type":
+	default:
+		c.head.odd = true
 	}
 	_, ok = o.value(final)
 	return false, ok
@@ -288,6 +292,37 @@ func (r *request) namesTool(rest []byte, final bool) status {
 		}
 	}
 	return bad
+}
+
+// callBegun reads the object of a call up to its arguments.
+func (r *request) callBegun(rest []byte) (head, int, status) {
+	if s := r.namesTool(rest, false); s != done {
+		return head{}, 0, s
+	}
+	h, n, s := readCall(rest, false)
+	if s != done {
+		return head{}, 0, s
+	}
+	if h.args != nil || h.odd || len(r.names) > 0 && !slices.Contains(r.names, h.name) {
+		return head{}, 0, bad
+	}
+	o := cursor{src: rest, n: n + 1}
+	key, ok := o.text()
+	if !ok {
+		return head{}, 0, o.failed(false)
+	}
+	list := r.properties(h.name)
+	at := slices.IndexFunc(list, func(p property) bool { return p.name == key })
+	if at < 0 {
+		return head{}, 0, bad
+	}
+	if !o.byte(':') || !o.peek() {
+		return head{}, 0, o.failed(false)
+	}
+	if typeOfJSON(rest[o.n:o.n+1])&list[at].types == 0 {
+		return head{}, 0, bad
+	}
+	return h, n, done
 }
 
 // readPhi reads a list between the template's markers, or the one behind functools that prompts for vLLM's phi4_mini_json ask for.

@@ -31,9 +31,10 @@ type Parser struct {
 	after     bool // a thought or a call has just ended: white space is dropped
 	whole     bool // the answer ended with calls without markers, which only its end showed
 
-	args       arguments // of the open call
-	array      bool      // the call is an item of a list of objects
-	around     value     // what is left of the objects that the arguments stand in
+	streamed   *streamedCalls // those without markers that have begun; nil: none
+	args       arguments      // of the open call
+	array      bool           // the call is an item of a list of objects
+	around     value          // what is left of the objects that the arguments stand in
 	echo       echo
 	unreadable int // calls of which not everything could be read
 }
@@ -283,6 +284,9 @@ func (p *Parser) endOfCall() {
 	p.state = (*Parser).lead
 	if p.calls.start != nil {
 		p.state = p.calls.start
+	}
+	if p.streamed != nil {
+		p.state = p.streamed.next
 	}
 	if !p.parallel {
 		p.state = (*Parser).ended

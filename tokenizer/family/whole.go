@@ -62,13 +62,23 @@ func (p *Parser) unmarkedBehind(line string, blanks int) {
 	p.state = (*Parser).unmarkedCalls
 }
 
-// unmarkedCalls holds the rest of an answer back while it may still be calls without markers, and nothing else: objects with the name of
-// a tool and arguments that its schema takes, a list of them, or either in a fence. Anything else is text; p.skip bytes of it are looked
-// at no more.
+// unmarkedCalls reads calls without markers. One that begins the answer streams as soon as it is one (streamedCalls). Else the rest of the
+// answer is held back while it may still be such calls, and nothing else: objects with the name of a tool and arguments that its schema
+// takes, a list of them, or either in a fence. Anything else is text; p.skip bytes of it are looked at no more.
 func (p *Parser) unmarkedCalls(final bool) bool {
 	rest := p.in.rest()
 	if p.retry.early(len(rest), final) {
 		return false
+	}
+	if !p.out.said || p.bound {
+		c := &streamedCalls{}
+		switch s := c.begin(p, rest); {
+		case s == done:
+			return true
+		case s == more && len(rest) < headLimit && !final:
+			p.retry.wait(len(rest))
+			return false
+		}
 	}
 	w := objectCalls{request: &p.request, rest: rest}
 	s := w.read()
@@ -89,14 +99,7 @@ func (p *Parser) unmarkedCalls(final bool) bool {
 	}
 	p.in.skip(len(rest))
 	p.whole = true
-	for _, c := range w.calls {
-		p.out.start(c.Name, "")
-		p.out.raw(string(c.Arguments))
-		p.out.end()
-		if !p.parallel {
-			break
-		}
-	}
+	w.give(&p.out, p.parallel)
 	p.state = (*Parser).ended
 	return false
 }
@@ -109,6 +112,18 @@ type objectCalls struct {
 	calls   []Call
 	named   bool // a tool of the request was named
 	ended   bool // what was read is whole, and nothing follows
+}
+
+// give gives the calls that were read: the first, or all of them.
+func (w *objectCalls) give(out *output, all bool) {
+	for _, c := range w.calls {
+		out.start(c.Name, "")
+		out.raw(string(c.Arguments))
+		out.end()
+		if !all {
+			break
+		}
+	}
 }
 
 // read reads as much as there is. It is done, and ended, where the text is calls and nothing else so far.
@@ -149,32 +164,40 @@ func (w *objectCalls) block() status {
 
 // fence reads a fence with calls.
 func (w *objectCalls) fence() status {
-	at := -1
-	for i, f := range w.request.calls.fences {
-		switch prefix(w.rest[w.n:], f.open, false) {
+	f, n, s := w.request.calls.fenceAt(w.rest[w.n:])
+	if s != done {
+		return s
+	}
+	w.n += n
+	return w.fenced(f)
+}
+
+// fenceAt reads the beginning of a fence, with the name of a language.
+func (m *markup) fenceAt(rest []byte) (*fence, int, status) {
+	all := bad
+	for i := range m.fences {
+		f := &m.fences[i]
+		switch prefix(rest, f.open, false) {
 		case done:
-			return w.fenced(&w.request.calls.fences[i])
+			n := len(f.open)
+			for f.named && n < len(rest) && isWord(rest[n]) && n < maxWord {
+				n++
+			}
+			if n < len(rest) && !isBlank(rest[n]) && rest[n] != '{' && rest[n] != '[' {
+				return nil, 0, bad
+			}
+			return f, n, done
 		case more:
-			at = i
+			all = more
 		default:
 		}
 	}
-	if at >= 0 {
-		return more
-	}
-	return bad
+	return nil, 0, all
 }
 
 // fenced reads the calls in a fence, and its end.
 func (w *objectCalls) fenced(f *fence) status {
-	n := w.n + len(f.open)
-	for f.named && n < len(w.rest) && isWord(w.rest[n]) && n-w.n < maxWord {
-		n++
-	}
-	if n < len(w.rest) && !isBlank(w.rest[n]) && w.rest[n] != '{' && w.rest[n] != '[' {
-		return bad
-	}
-	for w.n = n; ; {
+	for {
 		w.n += skipBlank(w.rest[w.n:])
 		switch s := prefix(w.rest[w.n:], f.close, false); {
 		case s == more: // an answer may end without the fence's end

@@ -38,15 +38,21 @@ func TestCallsWithoutMarkers(t *testing.T) {
 		"One:\n```\n" + call + "\n```\n```json\n" + call + "```":                           "T(One:)" + weather + weather,
 		"Sure: " + call:                                                                    "", // within a line
 		"Sure:\n```json\n" + call + "\n```\nIt is warm in Ulm.":                            "", // an example, with more text
+		"Sure:\n[" + call + ", 5]":                                                         "",
 		"Sure:\n" + `{"name": "nope", "arguments": {}}`:                                    "",
 		"Sure:\n```json\n" + `{"name": "get_weather", "arguments": {"city": 5}}` + "\n```": "",
 		"x\n```\n{\n```\n[\n<tools>\n":                                                     "",
-		call + "\nThis is the call.":                                                       "",
-		"```json\n" + call + "\n```\nDone.":                                                "",
-		"[" + call + ", 5]":                                                                "",
-		"```python\nprint(1)\n```":                                                         "",
-		"[1, 2]":                                                                           "",
-		`{"name": "get_weather", "arguments": {"city": "U`:                                 "",
+		call + "\nThis is the call.":                                                       weather + "T(This is the call.)",
+		"```json\n" + call + "\n```\nDone.":                                                weather + "T(Done.)",
+		"[" + call + ", 5]":                                                                weather + "T(, 5])",
+		"```json\n" + call + "\n" + call + "\n```\n" + call + "\n```\n[" + `{"name": "noop"}, ` + call + "]\n```":        weather + weather + weather + "C(noop {})" + weather,
+		`{"name": "get_weather", "parameters": {"city": "Ulm", "days": 2}}` + "\n" + `{"name": "noop", "arguments": {}}`: `C(get_weather {"city": "Ulm", "days": 2})C(noop {})`,
+		`{"name": "get_weather", "arguments": {"type": "object"}}`:                                                       "", // the tool's own schema
+		`{"name": "get_weather", "note": 1, "arguments": {"city": "Ulm"}}`:                                               "",
+		"```python\nprint(1)\n```": "",
+		"[1, 2]":                   "",
+		`{"name": "get_weather", "arguments": {"city": "U`: `C(get_weather {"city": "U"})`,
+		`{"name": "get_weather", "arguments": {"cit`:       "",
 	} {
 		for _, name := range []string{"generic", "hermes", "mistral", "nemotron"} {
 			f := named(t, name)
@@ -118,5 +124,40 @@ func TestCutJSONCalls(t *testing.T) {
 	}
 	if got := cutShort(f, auto(), call[:25]); slices.ContainsFunc(got, func(p joined) bool { return p.Text != "" }) {
 		t.Error(show(got))
+	}
+}
+
+// TestStreamedArgumentsOfJSONCalls demands the arguments of a call that begins the answer as they come, from the first byte of the first value on.
+func TestStreamedArgumentsOfJSONCalls(t *testing.T) {
+	const (
+		object  = `{"name": "get_weather", "arguments": {"city"`
+		doubled = "```json\n{" + object
+	)
+	for front, rest := range map[string]string{object: `: "Ulm"}}`, "\n[" + object: `: "Ulm"}}]`, doubled: `: "Ulm"}}}` + "\n```", "<tools>" + object: `: "Ulm"}}</tools>`} {
+		p := named(t, "hermes").NewParser(auto())
+		if parts := p.Append(nil, []byte(front), false); len(parts) > 0 {
+			t.Errorf("%q: %s", front, show(join(nil, parts)))
+		}
+		var all []joined
+		for _, c := range []byte(rest) {
+			parts := p.Append(nil, []byte{c}, false)
+			if c == 'm' && (len(parts) != 1 || string(parts[0].Bytes) != "m") {
+				t.Errorf("%q: %s", front, show(join(nil, parts)))
+			}
+			all = join(all, parts)
+		}
+		if got := show(join(all, p.Close(nil))); got != `C(get_weather {"city": "Ulm"})` {
+			t.Errorf("%q: %s", front, got)
+		}
+	}
+}
+
+// A second call is none where one is allowed.
+func TestOneStreamedJSONCall(t *testing.T) {
+	const call = `{"name": "get_weather", "arguments": {"city": "Ulm"}}`
+	one := auto()
+	one.Choice.Parallel = false
+	if got := show(checkSplits(t, named(t, "hermes"), one, "["+call+", "+call+"]")); got != `C(get_weather {"city": "Ulm"})` {
+		t.Error(got)
 	}
 }
