@@ -176,11 +176,26 @@ func (h *hparams) readWindow(m *metadata) {
 
 // leaveDrafts leaves the layers out that draft tokens, which are the last ones of the file.
 func (h *hparams) leaveDrafts(m *metadata) {
-	if h.drafts = m.count("nextn_predict_layers"); h.drafts >= h.depth {
-		m.fail("nextn_predict_layers", "is %d, and the file has %d layers", h.drafts, h.depth)
+	const key = "nextn_predict_layers"
+	if h.drafts = m.count(key); h.drafts >= h.depth {
+		m.fail(key, "is %d, and the file has %d layers", h.drafts, h.depth)
 		h.drafts = 0
 	}
 	h.depth -= h.drafts
+	for i := h.depth; h.arch.mtp && i < h.depth+h.drafts; i++ {
+		if isLayer(m.f, i) {
+			m.fail(key, "is %d, and tensor blk.%d.nextn.eh_proj.weight is missing: block %d of %d is a layer of the model", h.drafts, i, i, h.depth+h.drafts)
+			return
+		}
+	}
+}
+
+// isLayer reports whether a block is there and drafts nothing.
+func isLayer(f *gguf.File, block int) bool {
+	at := fmt.Sprintf("blk.%d.", block)
+	_, drafts := f.Tensor(at + "nextn.eh_proj.weight")
+	_, exists := f.Tensor(at + "attn_norm.weight")
+	return exists && !drafts
 }
 
 // checkSections holds the pairs that turn by an image's positions against the rotation, which is one for texts.

@@ -3,6 +3,7 @@ package llm
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -136,6 +137,9 @@ func readOutline(f *gguf.File, opts *Options) (*outline, error) {
 		o.plan.deal(everything)
 	default:
 		o.plan.deal(h.length)
+	}
+	if len(o.plan.tables) == 0 {
+		return nil, fmt.Errorf("%w: all %d layers are recurrent; models without any attention are not supported", ErrModel, h.depth)
 	}
 	if opts.MTP && !h.embeds() {
 		if err := o.planMTP(); err != nil {

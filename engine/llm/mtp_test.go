@@ -260,6 +260,11 @@ func TestUnfitMTPHeadsAreRefused(t *testing.T) {
 			b.Set("qwen35.nextn_predict_layers", uint32(1))
 			b.Set("qwen35.block_count", uint32(4))
 		}), "qwen35.nextn_predict_layers is 1, and tensor blk.3.nextn.eh_proj.weight is missing", false},
+		{"a layer of the model among the heads", edited(func(b *gguf.Builder) {
+			b.Set("qwen35.nextn_predict_layers", uint32(2))
+			b.Set("qwen35.block_count", uint32(5))
+			b.TensorF32("blk.4.nextn.eh_proj.weight", []uint64{2, 3}, make([]float32, 6))
+		}), "qwen35.nextn_predict_layers is 2, and tensor blk.3.nextn.eh_proj.weight is missing", false},
 		{"another shape", edited(func(b *gguf.Builder) {
 			b.Set("qwen35.nextn_predict_layers", uint32(1))
 			b.Set("qwen35.block_count", uint32(5))

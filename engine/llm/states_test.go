@@ -132,6 +132,8 @@ func TestUnusableHybridsAreRefused(t *testing.T) {
 		{"qwen35", "ssm.conv_kernel", uint32(40), "convolution over 40 rows"},
 		{"qwen35", "full_attention_interval", uint32(3), "missing"},
 		{"qwen35", "attention.recurrent_layers", []bool{true}, "is of 1 layers"},
+		{"qwen35", "block_count", uint32(1), "all 1 layers are recurrent"},
+		{"qwen35", "nextn_predict_layers", uint32(1), "blk.3.nextn.eh_proj.weight is missing: block 3 of 4 is a layer of the model"},
 		{"lfm2", "shortconv.l_cache", uint32(5), "shape"},
 		{"lfm2", "attention.head_count_kv", []int32{0, 0, 0}, "0 in all layers"},
 		{"lfm2", "attention.head_count_kv", []int32{0, 2}, "is of 2 layers"},
