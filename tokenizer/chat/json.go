@@ -19,6 +19,17 @@ const maxJSONDepth = 128
 // become U+FFFD. The value does not refer to data afterwards.
 func FromJSON(data []byte) (Value, error) { return fromJSON(data, true) }
 
+// With is an object with a field more, or with another value of one. A field with the zero Value is none, and changes nothing.
+func (v Value) With(name string, field Value) Value {
+	if v.kind != kindDict || field.kind == kindAbsent {
+		return v
+	}
+	d := v.dict().clone()
+	d.putText(name, field)
+	v.ref = d
+	return v
+}
+
 func fromJSON(data []byte, client bool) (Value, error) {
 	if !json.Valid(data) {
 		var raw json.RawMessage

@@ -47,6 +47,7 @@ func Types() []string {
 // decoder is a call that a language model answers whose file says how it is asked.
 type decoder struct {
 	style   style
+	call    callVariables
 	prompts []decoderPrompt // as Request.forks
 }
 
@@ -64,6 +65,9 @@ func (p *Request) forDecoder(o *job.Body, m *models.Model) *api.Error {
 		return api.RefuseParam("wrong_model_kind", "model", "the model %s decides by %q, which this server does not know", m.ID, m.Decision.Type)
 	}
 	p.decoder = &decoder{style: s}
+	if fault := p.readCall(m); fault != nil {
+		return fault
+	}
 	var prompts [][]inference.TokenID
 	total := 0
 	for i := range p.questions {
@@ -100,15 +104,10 @@ func (p *Request) ask(o *job.Body, i int, reversed bool) ([]inference.TokenID, *
 		return nil, fault
 	}
 	variables := p.asked(q, i, options)
-	if s.schema {
-		if variables["questions"], fault = p.schema(); fault != nil {
-			return nil, fault
-		}
-	}
 	s.rewrite(variables)
-	spans, err := p.written(m.Decision, variables)
+	spans, err := p.written(m.Decision, variables, p.decoder.call)
 	if err != nil {
-		return nil, api.RefuseParam("template_error", "model", "the template of the model %s takes no question: %v", m.ID, err)
+		return nil, takesNoQuestion(m, err)
 	}
 	ids, fault := o.Permit.Encode(m, p.form.inputName(), spans, tokenizer.EncodeOptions{Limit: m.CountedLimit()})
 	if fault != nil {
@@ -176,6 +175,26 @@ func (d *decoder) rated(q *question) int {
 	return 0
 }
 
+// readCall makes the variables that are the same for all questions.
+func (p *Request) readCall(m *models.Model) *api.Error {
+	d := p.decoder
+	var err error
+	if d.call.state, err = valueOf(d.style.change(orJSON(p.input, p.state))); err != nil {
+		return takesNoQuestion(m, err)
+	}
+	if !d.style.schema {
+		return nil
+	}
+	list, fault := p.schema()
+	if fault != nil {
+		return fault
+	}
+	if d.call.questions, err = valueOf(list); err != nil {
+		return takesNoQuestion(m, err)
+	}
+	return nil
+}
+
 // schema are all questions of the call, for templates that list them.
 func (p *Request) schema() ([]map[string]any, *api.Error) {
 	list := make([]map[string]any, len(p.questions))
@@ -186,7 +205,6 @@ func (p *Request) schema() ([]map[string]any, *api.Error) {
 			return nil, fault
 		}
 		list[i] = p.asked(q, i, options)
-		delete(list[i], "state")
 		delete(list[i], "images")
 	}
 	return list, nil
@@ -222,32 +240,29 @@ func (p *Request) divide(prompts [][]inference.TokenID) {
 
 // rewrite makes JSON among a prompt's variables what the model was trained with.
 func (s *style) rewrite(variables map[string]any) {
-	if !s.sorted && !s.text {
-		return
-	}
-	change := func(v any) any {
-		raw, isJSON := v.(json.RawMessage)
-		text, isText := v.(string)
-		switch {
-		case s.text && isJSON:
-			return plainControl(flatten(raw))
-		case s.text && isText:
-			return plainControl(text)
-		case isJSON:
-			return sortedJSON(raw)
-		}
-		return v
-	}
-	for _, name := range []string{"state", "instructions"} {
-		variables[name] = change(variables[name])
-	}
+	variables["instructions"] = s.change(variables["instructions"])
 	options, _ := variables["options"].([]describedOption)
 	for i := range options {
-		options[i].Description = change(options[i].Description)
+		options[i].Description = s.change(options[i].Description)
 		if s.text {
 			options[i].Key = plainControl(options[i].Key)
 		}
 	}
+}
+
+// change is rewrite of one text or JSON.
+func (s *style) change(v any) any {
+	raw, isJSON := v.(json.RawMessage)
+	text, isText := v.(string)
+	switch {
+	case s.text && isJSON:
+		return plainControl(flatten(raw))
+	case s.text && isText:
+		return plainControl(text)
+	case s.sorted && isJSON:
+		return sortedJSON(raw)
+	}
+	return v
 }
 
 // sortedJSON has the keys of all objects in alphabetical order.

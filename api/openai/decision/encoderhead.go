@@ -31,11 +31,15 @@ const (
 // forDecider makes a text of each question, its options and the input, with a mark before each option.
 func (p *Request) forDecider(o *job.Body, m *models.Model) *api.Error {
 	total := 0
+	state, err := valueOf(orJSON(p.input, p.state))
 	for i := range p.questions {
 		q := &p.questions[i]
-		spans, err := p.written(m.Pooler.Decision, p.asked(q, i, q.described()))
+		var spans []tokenizer.Span
+		if err == nil {
+			spans, err = p.written(m.Pooler.Decision, p.asked(q, i, q.described()), callVariables{state: state})
+		}
 		if err != nil {
-			return api.RefuseParam("template_error", "model", "the template of the model %s takes no question: %v", m.ID, err)
+			return takesNoQuestion(m, err)
 		}
 		ids, fault := o.Permit.Encode(m, p.form.inputName(), spans, tokenizer.EncodeOptions{Limit: m.CountedLimit() + m.Pooler.Decision.HeadTokens})
 		if fault != nil {
@@ -71,10 +75,31 @@ func (p *Request) forDecider(o *job.Body, m *models.Model) *api.Error {
 	return nil
 }
 
-// asked are the variables of the template for a question with its options.
+// takesNoQuestion refuses a request that the model's template fails on.
+func takesNoQuestion(m *models.Model, err error) *api.Error {
+	return api.RefuseParam("template_error", "model", "the template of the model %s takes no question: %v", m.ID, err)
+}
+
+// callVariables are those variables of the template that are the same for all questions of a call. They are read once: a client's JSON may be
+// much longer than what the template writes of it.
+type callVariables struct {
+	state     chat.Value
+	questions chat.Value // of templates that list them; the zero value: there is no such variable
+}
+
+// valueOf is what a template sees of v.
+func valueOf(v any) (chat.Value, error) {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return chat.Value{}, err
+	}
+	return chat.FromJSON(raw)
+}
+
+// asked are the variables of the template for a question with its options, beside those of the call.
 func (p *Request) asked(q *question, i int, options []describedOption) map[string]any {
 	return map[string]any{
-		"id": q.id(i), "type": headNames[q.kind], "instructions": orJSON(cmp.Or(q.instructions, q.name), q.raw), "state": orJSON(p.input, p.state),
+		"id": q.id(i), "type": headNames[q.kind], "instructions": orJSON(cmp.Or(q.instructions, q.name), q.raw),
 		"options": options, "images": []string{},
 	}
 }
@@ -88,16 +113,12 @@ func (q *question) id(i int) string {
 }
 
 // written renders the template. Texts of the client become no control token, and JSON is given as it is, for the template to write.
-func (p *Request) written(d *models.Decision, variables map[string]any) ([]tokenizer.Span, error) {
-	raw, err := json.Marshal(variables)
+func (p *Request) written(d *models.Decision, question map[string]any, call callVariables) ([]tokenizer.Span, error) {
+	variables, err := valueOf(question)
 	if err != nil {
 		return nil, err
 	}
-	extra, err := chat.FromJSON(raw)
-	if err != nil {
-		return nil, err
-	}
-	in := chat.Input{Messages: chat.Messages(), Extra: extra}
+	in := chat.Input{Messages: chat.Messages(), Extra: variables.With("state", call.state).With("questions", call.questions)}
 	in.BOSToken, in.EOSToken = p.Model.Tokenizer.BoundaryTexts()
 	return d.Template.Render(in)
 }

@@ -47,7 +47,7 @@ func ReadSystemOne(o *job.Body, m *models.Model) (*Request, *api.Error) {
 	return p, p.tokenise(o, m)
 }
 
-// readContent gives a string as it is, and other JSON as compact text and as it is.
+// readContent gives a string as it is, and other JSON as compact text and as JSON, which is compact as well: it is read again for each question.
 func readContent(path string, raw json.RawMessage) (text string, given json.RawMessage, fault *api.Error) {
 	switch raw[0] {
 	case '"':
@@ -55,7 +55,7 @@ func readContent(path string, raw json.RawMessage) (text string, given json.RawM
 		return text, nil, fault
 	case '{', '[':
 		text, fault = compact(path, raw)
-		return text, raw, fault
+		return text, json.RawMessage(text), fault
 	}
 	return "", nil, jsonbody.WrongType(path, "a string, an object or an array", raw)
 }
