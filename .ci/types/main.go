@@ -19,6 +19,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 )
 
 // listed is a package as go list tells of it, in an order in which imports stand before those that import them.
@@ -38,22 +39,61 @@ func (p *listed) ours() bool { return p.Module != nil && p.Module.Main }
 
 func main() {
 	failed := len(os.Args) < 2
-	for _, platform := range os.Args[1:] {
-		n, err := check(platform)
-		if err != nil {
-			fmt.Fprintf(os.Stderr, "types: %s: %v\n", platform, err)
-			failed = true
-			continue
-		}
-		fmt.Printf("%s: %d packages and tests of this module have the right types\n", platform, n)
+	platforms := os.Args[min(1, len(os.Args)):]
+	said, files := make([]string, len(platforms)), newSources()
+	var all sync.WaitGroup
+	for i, platform := range platforms {
+		all.Go(func() {
+			n, err := check(files, platform)
+			said[i] = fmt.Sprintf("%s: %d packages and tests of this module have the right types", platform, n)
+			if err != nil {
+				said[i] = fmt.Sprintf("types: %s: %v", platform, err)
+			}
+		})
+	}
+	all.Wait()
+	for _, line := range said {
+		fmt.Println(line)
+		failed = failed || strings.HasPrefix(line, "types: ")
 	}
 	if failed {
 		os.Exit(1)
 	}
 }
 
+// sources are files that were read, each once for all platforms that it belongs to.
+type sources struct {
+	set   *token.FileSet
+	mu    sync.Mutex
+	files map[string]func() (*ast.File, error)
+}
+
+func newSources() *sources {
+	return &sources{set: token.NewFileSet(), files: map[string]func() (*ast.File, error){}}
+}
+
+// read gives a file, of another module without what its functions do.
+func (s *sources) read(path string, ours bool) (*ast.File, error) {
+	s.mu.Lock()
+	read := s.files[path]
+	if read == nil {
+		read = sync.OnceValues(func() (*ast.File, error) {
+			f, err := parser.ParseFile(s.set, path, nil, parser.SkipObjectResolution|parser.ParseComments)
+			for i := 0; !ours && err == nil && i < len(f.Decls); i++ {
+				if fn, ok := f.Decls[i].(*ast.FuncDecl); ok && fn.Body != nil {
+					fn.Body.List = nil
+				}
+			}
+			return f, err
+		})
+		s.files[path] = read
+	}
+	s.mu.Unlock()
+	return read()
+}
+
 // check returns how many packages of this module it has checked, those with test files counted again.
-func check(platform string) (n int, err error) {
+func check(files *sources, platform string) (n int, err error) {
 	platform, tags, tagged := strings.Cut(platform, ",")
 	system, arch, ok := strings.Cut(platform, "/")
 	sizes := types.SizesFor("gc", arch)
@@ -75,7 +115,7 @@ func check(platform string) (n int, err error) {
 	if err := list.Start(); err != nil {
 		return 0, err
 	}
-	c := checker{sizes: sizes, done: map[string]*types.Package{"unsafe": types.Unsafe}}
+	c := checker{sources: files, sizes: sizes, done: map[string]*types.Package{"unsafe": types.Unsafe}}
 	for in := json.NewDecoder(out); ; {
 		var p listed
 		if err := in.Decode(&p); errors.Is(err, io.EOF) {
@@ -98,19 +138,19 @@ func check(platform string) (n int, err error) {
 }
 
 type checker struct {
-	sizes types.Sizes
-	done  map[string]*types.Package
-	errs  []error
+	sources *sources
+	sizes   types.Sizes
+	done    map[string]*types.Package
+	errs    []error
 }
 
 func (c *checker) check(p *listed) {
-	fset := token.NewFileSet()
 	files := make([]*ast.File, 0, len(p.GoFiles)+len(p.CgoFiles))
 	for _, name := range append(p.GoFiles, p.CgoFiles...) {
 		if !filepath.IsAbs(name) {
 			name = filepath.Join(p.Dir, name)
 		}
-		f, err := parser.ParseFile(fset, name, nil, parser.SkipObjectResolution|parser.ParseComments)
+		f, err := c.sources.read(name, p.ours())
 		if err != nil {
 			c.errs = append(c.errs, err)
 			return
@@ -134,18 +174,18 @@ func (c *checker) check(p *listed) {
 		config.GoVersion = "go" + p.Module.GoVersion
 	}
 	path, _, _ := strings.Cut(p.ImportPath, " ")
-	c.done[p.ImportPath], _ = config.Check(path, fset, files, nil) // Error has the errors
+	c.done[p.ImportPath], _ = config.Check(path, c.sources.set, files, nil) // Error has the errors
 	if p.ours() && len(p.SFiles) == 0 {
-		c.bodies(fset, files)
+		c.bodies(files)
 	}
 }
 
 // bodies finds functions that assembly should have, where there is none. The compiler does so, the type checker does not.
-func (c *checker) bodies(fset *token.FileSet, files []*ast.File) {
+func (c *checker) bodies(files []*ast.File) {
 	for _, f := range files {
 		for _, d := range f.Decls {
 			if fn, ok := d.(*ast.FuncDecl); ok && fn.Body == nil {
-				c.errs = append(c.errs, fmt.Errorf("%s: %s has no body, and its package no assembly", fset.Position(fn.Pos()), fn.Name.Name))
+				c.errs = append(c.errs, fmt.Errorf("%s: %s has no body, and its package no assembly", c.sources.set.Position(fn.Pos()), fn.Name.Name))
 			}
 		}
 	}

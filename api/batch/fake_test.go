@@ -385,12 +385,16 @@ func (w *world) create(text string) (id string) {
 func (w *world) until(id string, want Status) map[string]any {
 	w.t.Helper()
 	var b map[string]any
-	for range 200_000 {
+	for i := range 5_000 {
 		synctest.Wait()
 		if _, b = w.ask("GET", "/v1/batches/"+id, ""); b["status"] == string(want) {
 			return b
 		}
-		time.Sleep(time.Second)
+		if i < 60 {
+			time.Sleep(time.Second)
+		} else {
+			time.Sleep(time.Minute)
+		}
 	}
 	w.t.Fatalf("the batch is never %s: %v", want, b)
 	return nil

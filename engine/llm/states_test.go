@@ -30,7 +30,11 @@ func hybrids() (list []tiny) {
 // Chats of several turns behind shared system prompts, all of them at the same time and with so few blocks that sequences are displaced amid their answers,
 // find what was computed before except for blocks that are not whole, and answer as without a cache.
 func TestConversationsOfHybridsFindTheirStates(t *testing.T) {
-	for _, f := range hybrids() {
+	all := hybrids()
+	if reference.Raced {
+		all = all[:1]
+	}
+	for _, f := range all {
 		t.Run(f.arch, func(t *testing.T) {
 			alone, most := start(t, f, Options{KVBlocks: 100, Scheduler: scheduler.Config{MaxSeqs: 1}}), 5
 			for converse(t, f, alone) == 0 { // whether something is displaced depends on when requests come

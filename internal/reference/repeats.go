@@ -23,6 +23,10 @@ func Repeats(short, plain, long int) int {
 	}
 }
 
+// Raced tells whether the race detector looks. It has to meet what runs at the same time: of cases that differ in what they compute alone,
+// one is enough for it.
+const Raced = raced
+
 // Quick reports whether only quick tests are asked for: with -short, except under the race detector, whose run in CI is
 // short, too, and has to meet what runs at the same time.
 func Quick() bool { return testing.Short() && !raced }
