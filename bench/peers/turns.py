@@ -9,12 +9,13 @@ shared host is twice as fast in one minute as in the next, ratios within a round
 long reads 16 prompts of 8,192 tokens into weir first, which takes minutes, and measures when the file that WAIT names is there.
 
 Adds to OUT.json what was measured, a list of figures per side. WEIR names weir's binary, LLAMA_LIB a build of llama.cpp for steps, GGML one of ggml
-that is loaded before the wheel's own for its server (a wheel is built for AVX2). Odd rounds of the others have repacked weights, even ones the file's.
+that is loaded before the wheel's own for its server (a wheel is built for AVX2), IK_SERVER the llama-server of ik_llama.cpp. Odd rounds of the others have repacked weights, even ones the file's.
 """
 import json, os, pathlib, random, re, signal, subprocess, sys, threading, time, urllib.request
 
 PEER = pathlib.Path(__file__).with_name("llamacpp.py")
 WEIR = os.environ.get("WEIR", "weir")
+WEIR_URL, IK_URL = "http://127.0.0.1:18471", "http://127.0.0.1:18472"
 
 
 def weir_steps(file):
@@ -54,6 +55,31 @@ def served(command, env, address):
         server.wait()
 
 
+def servers(file, repack):
+    """The command, environment and address of each server. Those of the others have 16 slots of 512 tokens."""
+    ik = "ik_llama.cpp" + " repacked" * repack
+    preload = {"LD_PRELOAD": os.environ["GGML"]} if "GGML" in os.environ else {}
+    all = {
+        "weir": ([WEIR, "serve", file, "--port", "18471", "--admin-address", "off", "--max-model-len", "512"], {}, lambda _: ready(WEIR_URL)),
+        "llama.cpp": ([sys.executable, PEER, "serve", file], preload | {"LLAMA_LIB": ""}, lambda server: server.stdout.readline().strip()),
+        ik: ([os.environ.get("IK_SERVER", ""), "-m", file, "--port", "18472", "--threads", "2", "--parallel", "16", "--ctx-size", str(16 * 512)] +
+             ["--run-time-repack"] * repack, {}, lambda _: ready(IK_URL)),
+    }
+    wanted = os.environ.get("SIDES", "weir,llama.cpp,ik_llama.cpp").split(",")
+    return {side: all[side] for side in all if side.split()[0] in wanted and (side != ik or "IK_SERVER" in os.environ)}
+
+
+def ready(base):
+    """The address, once the model is loaded: until then its health is 503."""
+    for _ in range(1200):
+        try:
+            urllib.request.urlopen(base + "/health").read()
+            return base
+        except OSError:
+            time.sleep(0.25)
+    raise SystemExit(f"{base} does not answer")
+
+
 def stream(base, prompt, tokens, times):
     """Asks for so many tokens and notes when each came. An event can have several, where the bytes of one are no text yet."""
     body = {"prompt": prompt, "max_tokens": tokens, "min_tokens": tokens, "temperature": 0, "ignore_eos": True, "stream": True,
@@ -79,7 +105,7 @@ def weir_long(file, cache=3 << 30, length=8192, sequences=16):
     server = subprocess.Popen([WEIR, "serve", file, "--port", "18471", "--admin-address", admin, "--max-model-len", str(length + 128),
                                "--kv-cache-memory-bytes", str(cache)], stderr=subprocess.DEVNULL)
     try:
-        base, r = weir_address(server), random.Random(3)
+        base, r = ready(WEIR_URL), random.Random(3)
         prompts = [[r.randrange(1000, 20000) for _ in range(length)] for _ in range(sequences)]
         for prompt in prompts:
             stream(base, prompt, 1, [])
@@ -116,7 +142,7 @@ class Bursts:
                 env = os.environ | {"LLAMA_LIB": os.environ[library]}
                 self.peers[name] = subprocess.Popen([sys.executable, PEER, "bursts", file, *["repacked"] * repack], env=env,
                                                                            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.base = weir_address(self.weir)
+        self.base = ready(WEIR_URL)
 
     def close(self):
         for p in self.weir, *self.peers.values():
@@ -148,17 +174,6 @@ def weir_prompt(file):
     out = subprocess.run([WEIR, "bench", "engine", "-m", file, "-p", "8192", "-n", "0", "-r", "1", "--no-warmup", "--kv-cache-memory-bytes", "1GiB", "-o",
                           "json"], check=True, capture_output=True)
     return {"prompt_8192": json.loads(out.stdout)["rows"][0]["value"]}
-
-
-def weir_address(_):
-    base = "http://127.0.0.1:18471"
-    for _ in range(1200):
-        try:
-            urllib.request.urlopen(base + "/health").close()
-            return base
-        except OSError:
-            time.sleep(0.1)
-    sys.exit("weir does not become ready")
 
 
 def main(out, file, rounds, parts):
@@ -193,13 +208,9 @@ def main(out, file, rounds, parts):
                 if library in os.environ or side == "llama.cpp":
                     add(side + " repacked" * repack, llama_steps(file, repack, library))
         if "served" in parts:
-            figures, first = served([WEIR, "serve", file, "--port", "18471", "--admin-address", "off", "--max-model-len", "512"], {}, weir_address)
-            add("weir", figures)
-            preload = {"LD_PRELOAD": os.environ["GGML"]} if "GGML" in os.environ else {}
-            figures, second = served([sys.executable, PEER, "serve", file], preload | {"LLAMA_LIB": ""}, lambda s: s.stdout.readline().strip())
-            add("llama.cpp", figures)
-            result["first choices"] = [first.get("logprobs"), second.get("logprobs")]
-            out.write_text(json.dumps(result, indent=1))
+            for side, (command, env, address) in servers(file, repack).items():
+                figures, result.setdefault("first choices", {})[side] = served(command, env, address)
+                add(side, figures)
 
 
 if __name__ == "__main__":
