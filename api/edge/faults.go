@@ -24,6 +24,7 @@ var faults = []struct {
 	{inference.ErrContextLength, "context_length_exceeded"},
 	{inference.ErrNeverFits, "request_never_fits"},
 	{inference.ErrInvalid, "invalid_value"},
+	{inference.ErrNoAdapter, "model_not_found"},
 	{inference.ErrSchema, "schema_mismatch"},
 	{inference.ErrTenantQueueFull, "rate_limit_exceeded"},
 	{inference.ErrQueueFull, "server_is_overloaded"},

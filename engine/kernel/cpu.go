@@ -137,6 +137,16 @@ func (c *CPU) Gated(dst, x []float32, rows int, norm weight.Norm, gate, up weigh
 	c.Gate(act, dst, up.Dst, rows, up.W.Rows)
 }
 
+// AdaptedProducts is Products of which some rows have low ranks, see [weight.Multiplier.AdaptedProducts].
+func (c *CPU) AdaptedProducts(parts []weight.Adapted, x []float32, rows int, norm weight.Norm, products ...weight.Product) {
+	c.multiplier.AdaptedProducts(parts, x, rows, norm, products...)
+}
+
+// AdaptedGated is Gated of which some rows have low ranks, see [weight.Multiplier.AdaptedGated].
+func (c *CPU) AdaptedGated(parts []weight.Adapted, dst, x []float32, rows int, norm weight.Norm, gate, up weight.Product) {
+	c.multiplier.AdaptedGated(parts, dst, x, rows, norm, gate, up)
+}
+
 // Mix adds what a mixture of experts gives for rows of x to dst, see [weight.Multiplier.Mix].
 func (c *CPU) Mix(dst, x []float32, rows int, norm weight.Norm, m *weight.Mixture, r *weight.Routes) {
 	c.multiplier.Mix(dst, x, rows, norm, m, r)

@@ -354,7 +354,7 @@ func TestUnloadedAdaptersEndTheirRequests(t *testing.T) {
 	if !e.Adapters().Unload("a0") || e.Adapters().Unload("a0") || len(e.Adapters().List()) > 0 {
 		t.Error("an adapter is unloaded once")
 	}
-	if _, err := e.Submit(&inference.Request{Prompt: prompt(1, 3), MaxTokens: 1, N: 1, PromptLogprobs: -1, Adapter: "a0"}); !errors.Is(err, inference.ErrInvalid) {
+	if _, err := e.Submit(&inference.Request{Prompt: prompt(1, 3), MaxTokens: 1, N: 1, PromptLogprobs: -1, Adapter: "a0"}); !errors.Is(err, inference.ErrNoAdapter) {
 		t.Errorf("a request for it: %v", err)
 	}
 	if got := read(t, s); got.err != nil || !slices.Equal(got.tokens[0], want) {
@@ -432,6 +432,51 @@ func TestAdaptersThatDoNotFitAreRefused(t *testing.T) {
 	}
 }
 
+// Floats that are those of a half-precision type are held in it, with no value changed; the digest has every value.
+func TestFloatsOfHalvesAreHeldAsSuch(t *testing.T) {
+	dense := tiny{arch: "llama", typ: gguf.TypeF32, seed: 1}
+	m, base := load(t, dense.file(t)), "blk.0.attn_q.weight"
+	q := m.layers[0].attention.q.w
+	digests := map[string]bool{}
+	for _, c := range []struct {
+		low, high float32
+		held      gguf.Type // of A, which has the low value; that of B is known
+	}{{1 << 40, 1, gguf.TypeBF16}, {1 + 1.0/1024, 1, gguf.TypeF16}, {0.1, 1, gguf.TypeF32}, {0.1, 2, gguf.TypeF32}, {1<<40 + 1<<20, 1, gguf.TypeF32}} {
+		b := &gguf.Builder{}
+		b.Set("general.type", "adapter")
+		b.Set("general.architecture", "llama")
+		b.Set("adapter.type", "lora")
+		low, high := slices.Repeat([]float32{c.low, 0, -2}, q.Cols)[:2*q.Cols], slices.Repeat([]float32{c.high}, 2*q.Rows)
+		b.TensorF32(base+lowA, []uint64{uint64(q.Cols), 2}, low)
+		b.TensorF32(base+lowB, []uint64{2, uint64(q.Rows)}, high)
+		file, err := b.Bytes()
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := readAdapter(m, parse(t, file), AdapterOptions{Name: "a"}, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, row := a.deltas[q], make([]float32, q.Cols)
+		if d.A.Type != c.held || d.B.Type != gguf.TypeBF16 {
+			t.Errorf("%v and %v are held as %v and %v", c.low, c.high, d.A.Type, d.B.Type)
+		}
+		for r := range 2 {
+			if d.A.DecodeRow(row, r); !slices.Equal(row, low[r*q.Cols:(r+1)*q.Cols]) {
+				t.Errorf("%v: row %d has other values", c.low, r)
+			}
+		}
+		if digests[a.info.Digest] {
+			t.Errorf("%v and %v have the digest of others", c.low, c.high)
+		}
+		digests[a.info.Digest] = true
+		seen, err := DescribeAdapter(dense.file(t), parse(t, file), Options{}, AdapterOptions{Name: "a"})
+		if want := a.info; err != nil || seen.Bytes != want.Bytes || seen.Rank != want.Rank || seen.Tensors != want.Tensors {
+			t.Errorf("described as %+v, %v, not as %+v", seen, err, want)
+		}
+	}
+}
+
 // FuzzAdapter: no file makes reading an adapter panic, and what is read fits the model.
 func FuzzAdapter(f *testing.F) {
 	dense := tiny{arch: "llama", typ: gguf.TypeF32, seed: 1}
@@ -457,8 +502,8 @@ func FuzzAdapter(f *testing.F) {
 			return
 		}
 		for w, d := range a.deltas {
-			if d.a.Cols != w.Cols || d.b.Rows != w.Rows || d.a.Rows != d.b.Cols || d.a.Rows > a.info.Rank || a.info.Rank > MostAdapterRank {
-				t.Fatalf("%d x %d and %d x %d for %d x %d", d.a.Rows, d.a.Cols, d.b.Rows, d.b.Cols, w.Rows, w.Cols)
+			if d.A.Cols != w.Cols || d.B.Rows != w.Rows || d.A.Rows != d.B.Cols || d.A.Rows > a.info.Rank || a.info.Rank > MostAdapterRank {
+				t.Fatalf("%d x %d and %d x %d for %d x %d", d.A.Rows, d.A.Cols, d.B.Rows, d.B.Cols, w.Rows, w.Cols)
 			}
 		}
 	})

@@ -98,7 +98,7 @@ func (t *Adapters) of(r *inference.Request) (*adapter, error) {
 	defer t.mu.Unlock()
 	a := t.all[r.Adapter]
 	if a == nil {
-		return nil, fmt.Errorf("%w: no adapter %.80q is loaded", inference.ErrInvalid, r.Adapter)
+		return nil, fmt.Errorf("%w: %.80q is not loaded; it may have been unloaded since the request came", inference.ErrNoAdapter, r.Adapter)
 	}
 	return a, nil
 }

@@ -54,7 +54,7 @@ type scratch struct {
 	input           []float32     // as above, of models whose networks stand beside the attention
 	mixing          mixing        // of models with experts
 	curve           curveJob      // of networks with a curve
-	deltas          deltaJob      // of rows with adapters
+	low             lowRanks      // of rows with adapters
 	mostBlock       int           // rows
 	part            []attend.Span // the spans of a block
 	parting         gateJob       // of attention with gates
@@ -140,11 +140,11 @@ func (b *batch) addText(tokens []int32, types []uint8, causal bool, blockTokens 
 
 // multiply computes products of norm(x), x being the block's rows, and what adapters add to them.
 func (b *batch) multiply(c *kernel.CPU, r block, x []float32, norm weight.Norm, all ...weight.Product) {
-	if len(b.adapted) == 0 {
-		c.Products(x, r.rows(), norm, all...)
+	if low := b.low.of(b.adapted, r, all...); len(low) > 0 {
+		c.AdaptedProducts(low, x, r.rows(), norm, all...)
 		return
 	}
-	b.deltas.products(c, b.adapted, r, x, norm, all...)
+	c.Products(x, r.rows(), norm, all...)
 }
 
 // keep makes a batch of the rows of output alone.

@@ -301,13 +301,13 @@ func (m *model) feedForward(c *kernel.CPU, f *feedForward, b *batch, r block) {
 		up.Dst, up.Act = b.gate, f.act
 		m.products(c, b, r, x, f.norms.before, up)
 		f.curve.run(c, b, f.width, r.rows())
-	case b.adapted.change(r, f):
-		up.Dst = b.deltas.roomFor(r, f)
-		b.multiply(c, r, x, f.norms.before, f.gate.into(b.gate, false), up)
-		c.Gate(f.act, b.gate, up.Dst, r.rows(), f.width)
 	default:
 		gate := f.gate.into(nil, false)
 		gate.Act = f.act
+		if low := b.low.of(b.adapted, r, gate, up); len(low) > 0 {
+			c.AdaptedGated(low, b.gate, x, r.rows(), f.norms.before, gate, up)
+			break
+		}
 		c.Gated(b.gate, x, r.rows(), f.norms.before, gate, up)
 	}
 	m.close(c, b, r, b.gate, &f.down, &f.norms)

@@ -1,12 +1,14 @@
 package llm
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math"
 	"runtime/debug"
 	"slices"
 	"sync/atomic"
 
+	"weir/engine/gguf"
 	"weir/engine/kernel/vector"
 	"weir/engine/kernel/weight"
 	"weir/internal/arena"
@@ -226,8 +228,15 @@ func (w *want) converted(rows []byte) []byte {
 	}
 	floats := make([]byte, 4*w.cols*(len(rows)/int(w.tensor.RowBytes())))
 	weight.Decode(w.tensor.Type, vector.Floats(floats), rows)
-	if w.paired {
+	switch {
+	case w.held == gguf.TypeBF16:
 		return weight.AppendBF16(nil, vector.Floats(floats))
+	case w.held == gguf.TypeF16:
+		halves := floats[:0] // each written behind those that were read
+		for _, v := range vector.Floats(floats) {
+			halves = binary.LittleEndian.AppendUint16(halves, vector.F32ToF16(v))
+		}
+		return halves
 	}
 	return floats
 }

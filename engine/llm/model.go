@@ -193,6 +193,16 @@ func (o *outline) load(progress func(done, total int64), stopped func() error) (
 	}, nil
 }
 
+// shapes is the model that load would make, whose matrices have no more than their shapes.
+func (o *outline) shapes() *model {
+	for _, w := range o.loader.wants {
+		if w.matrix != nil {
+			*w.matrix = &weight.Matrix{Type: w.held, Rows: w.rows, Cols: w.cols}
+		}
+	}
+	return &model{hparams: o.hparams, weights: o.weights}
+}
+
 // eightBits reports whether every matrix that multiplies hidden states is q8_0: with
 // fewer bits what they lack outweighs what activations lose.
 func (w *weights) eightBits() bool {

@@ -11,6 +11,7 @@ var (
 	ErrContextLength       = errors.New("context length exceeded")                         // 400: longer than the model's context
 	ErrNeverFits           = errors.New("request can never fit")                           // 400: more KV blocks than the pool has
 	ErrInvalid             = errors.New("invalid request")                                 // 400: a field the engine cannot serve
+	ErrNoAdapter           = errors.New("no such adapter")                                 // 404: Request.Adapter, which may have been unloaded meanwhile
 	ErrSchema              = errors.New("feature schema differs")                          // 409: rows built for another version of the features
 	ErrQueueFull           = errors.New("queue is full")                                   // 503: bounded queue at its limit
 	ErrTenantQueueFull     = errors.New("the tenant's share of the queue is full")         // 429: others may still wait

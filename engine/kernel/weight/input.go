@@ -200,5 +200,9 @@ func (u *Multiplier) bring() {
 	j := &u.input
 	j.owner = u
 	u.reserve(max(4*j.cols, panelRows*tileLanes))
+	if u.low.narrowed > 0 {
+		u.low.narrow()
+		return
+	}
 	u.member.Run(j, j.rows, pool.GrainMACs/(4*j.cols)+1)
 }

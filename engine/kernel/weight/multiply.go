@@ -50,6 +50,7 @@ type Multiplier struct {
 	input   inputJob
 	product productJob
 	mixture mixtureJob
+	low     lowRankJob
 }
 
 // NewMultiplier is a multiplier at a level, which the machine must have.
@@ -57,6 +58,7 @@ func NewMultiplier(member *pool.Member, level isa.Level) *Multiplier {
 	u := &Multiplier{member: member, level: level, scratch: make([][]float32, member.Workers())}
 	m := &u.mixture
 	m.inward.mixtureJob, m.outward.mixtureJob, m.giving.mixtureJob = m, m, m
+	u.low.owner = u
 	return u
 }
 
