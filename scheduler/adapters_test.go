@@ -3,6 +3,7 @@ package scheduler
 import (
 	"cmp"
 	"encoding/binary"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -76,51 +77,90 @@ func (w *world) chunkOrder() []int {
 	return order
 }
 
+// partWorlds are the worlds of a subtest: make test-long runs 16 of them, and -run one by its first world.
+const partWorlds = 10_000
+
 // Worlds with adapters that are loaded, replaced and unloaded while requests run, beside states, drafts and late samples: CheckInvariants
 // holds after every call, no chunk finds rows or a state of another adapter or of the model alone, and at the end no slot and no
-// block is held.
+// block is held. A long run makes more than 10^7 steps in worlds that have all of these:
+//
+//	WEIR_TEST_LONG=1 go test ./scheduler -run TestAdaptersKeepTheInvariants -v -timeout 60m
 func TestAdaptersKeepTheInvariants(t *testing.T) {
-	worlds := reference.Repeats(60, 300, 120_000)
-	steps, hits, preemptions, drafts, late, cancelled := 0, uint64(0), uint64(0), uint64(0), uint64(0), uint64(0)
-	all := simulatedAdapters{}
-	for seed := range uint64(worlds) {
-		src := seeded(90_000 + seed)
-		cfg, pool := randomConfigs(src)
-		if seed%3 > 0 {
-			pool.States, pool.StateInterval = 2+src.below(3*cfg.MaxSeqs+12), src.below(3)*pool.BlockTokens*4
-		}
-		if seed%4 == 1 {
-			cfg.Proposer, cfg.EveryDraft = newCoin(seed), seed%8 == 1
-		}
-		w := newWorld(t, cfg, pool)
-		w.vocabulary, w.adapters = 2, &simulatedAdapters{}
-		w.onEnd = func(e End) { w.adapters.note(w.jobs[e.Request]) }
-		w.randomStops(seed)
-		if seed%2 == 0 {
-			w.lates = func() bool { return src.oneIn(9) }
-		}
-		if seed%5 == 0 {
-			w.foresee = func() (int, bool) { return src.below(4), src.oneIn(2) }
-		}
-		for range 200 {
-			if src.oneIn(12) {
-				w.adapters.change(src)
+	worlds := reference.Repeats(60, 300, 16*partWorlds)
+	var all adapterTally
+	for first := 0; first < worlds; first += partWorlds {
+		t.Run(fmt.Sprintf("from=%d", first), func(t *testing.T) {
+			var part adapterTally
+			for seed := first; seed < min(first+partWorlds, worlds); seed++ {
+				part.add(adaptersWorld(t, uint64(seed)))
 			}
-			w.act(src)
-		}
-		w.unpin()
-		w.drain(20000)
-		if st := w.pool.Stats(); st.StatesFree+st.Checkpoints != st.States {
-			t.Fatalf("world %d: of %d slots %d are free and %d checkpoints after the end", seed, st.States, st.StatesFree, st.Checkpoints)
-		}
-		st := w.sched.Stats()
-		steps, hits, preemptions, drafts, late = steps+w.steps, hits+st.CachedTokens, preemptions+st.Preemptions, drafts+st.DraftTokens, late+st.Late
-		cancelled += st.Cancelled
-		all.changes, all.outlived = all.changes+w.adapters.changes, all.outlived+w.adapters.outlived
+			t.Log(part)
+			if part.all == 0 || part.hits == 0 || part.preemptions == 0 || part.drafts == 0 || part.late == 0 || part.cancelled == 0 || part.outlived == 0 {
+				t.Error("nothing was found, preempted, drafted, late, cancelled or outlived its adapter, or no world had all")
+			}
+			all.add(part)
+		})
 	}
-	t.Logf("%d steps, %d cached tokens, %d preemptions, %d drafts, %d late, %d cancelled; %d changes of adapters, %d requests outlived theirs",
-		steps, hits, preemptions, drafts, late, cancelled, all.changes, all.outlived)
-	if hits == 0 || preemptions == 0 || drafts == 0 || late == 0 || cancelled == 0 || all.outlived == 0 {
-		t.Error("nothing was found, preempted, drafted, late, cancelled or outlived its adapter")
+	t.Log(all)
+}
+
+// adapterTally is what happened in worlds with adapters.
+type adapterTally struct {
+	steps, all                                 int // all: of worlds with states, adapters and drafts
+	hits, preemptions, drafts, late, cancelled uint64
+	changes, outlived                          int
+}
+
+func (n *adapterTally) add(o adapterTally) {
+	n.steps, n.all, n.changes, n.outlived = n.steps+o.steps, n.all+o.all, n.changes+o.changes, n.outlived+o.outlived
+	n.hits, n.preemptions, n.drafts = n.hits+o.hits, n.preemptions+o.preemptions, n.drafts+o.drafts
+	n.late, n.cancelled = n.late+o.late, n.cancelled+o.cancelled
+}
+
+func (n adapterTally) String() string {
+	return fmt.Sprintf("%d steps, %d of them in worlds with states, adapters and drafts; %d cached tokens, %d preemptions, %d drafts, %d late, %d cancelled; "+
+		"%d changes of adapters, %d requests outlived theirs", n.steps, n.all, n.hits, n.preemptions, n.drafts, n.late, n.cancelled, n.changes, n.outlived)
+}
+
+// adaptersWorld lives through one world.
+func adaptersWorld(t *testing.T, seed uint64) adapterTally {
+	src := seeded(90_000 + seed)
+	cfg, pool := randomConfigs(src)
+	whole := seed >= 1000 // has all of it, or nearly so
+	if seed%3 > 0 || whole {
+		pool.States, pool.StateInterval = 2+src.below(3*cfg.MaxSeqs+12), src.below(3)*pool.BlockTokens*4
 	}
+	if seed%4 == 1 || seed%4 == 3 && whole {
+		cfg.Proposer, cfg.EveryDraft = newCoin(seed), seed%8 == 1
+	}
+	w := newWorld(t, cfg, pool)
+	w.vocabulary, w.adapters = 2, &simulatedAdapters{}
+	w.onEnd = func(e End) { w.adapters.note(w.jobs[e.Request]) }
+	w.randomStops(seed)
+	if seed%2 == 0 {
+		w.lates = func() bool { return src.oneIn(9) }
+	}
+	if seed%5 == 0 {
+		w.foresee = func() (int, bool) { return src.below(4), src.oneIn(2) }
+	}
+	for range 200 {
+		if src.oneIn(12) {
+			w.adapters.change(src)
+		}
+		w.act(src)
+	}
+	w.unpin()
+	w.drain(20000)
+	if st := w.pool.Stats(); st.StatesFree+st.Checkpoints != st.States {
+		t.Fatalf("world %d: of %d slots %d are free and %d checkpoints after the end", seed, st.States, st.StatesFree, st.Checkpoints)
+	}
+	st := w.sched.Stats()
+	n := adapterTally{
+		steps: w.steps, hits: st.CachedTokens, preemptions: st.Preemptions, drafts: st.DraftTokens, late: st.Late, cancelled: st.Cancelled,
+		changes: w.adapters.changes, outlived: w.adapters.outlived,
+	}
+	if pool.States > 0 && st.DraftTokens > 0 && w.adapters.changes > 0 {
+		n.all = w.steps
+	}
+	return n
 }
