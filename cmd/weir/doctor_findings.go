@@ -75,8 +75,11 @@ func (d *diagnosis) checkMachine() {
 
 // checkFit compares what the model takes with what is free.
 func (d *diagnosis) checkFit(i llm.Info) {
-	free := d.Machine.Memory.Available
-	switch total := i.WeightBytes + i.InputBytes + i.DraftBytes + i.KVBytes; {
+	free, adapters := d.Machine.Memory.Available, int64(0)
+	if d.Model.Engine != nil {
+		adapters = d.Model.Engine.AdapterBytes
+	}
+	switch total := i.WeightBytes + i.InputBytes + i.DraftBytes + adapters + i.KVBytes; {
 	case i.WeightBytes > free:
 		d.Model.Runs = false
 		d.Model.WhyNot = fmt.Sprintf("its weights take %s and %s of memory are available; use a smaller quantisation or free memory",

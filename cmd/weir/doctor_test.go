@@ -157,3 +157,32 @@ func TestReportsTellOfDraftModels(t *testing.T) {
 		}
 	}
 }
+
+// Adapters are part of what doctor and inspect tell of a model: what they take, or why they do not fit it.
+func TestReportsTellOfAdapters(t *testing.T) {
+	path := servertest.EmbeddedFile(t)
+	adapter := servertest.AdapterFile(t, path, "a", 4, 0.1)
+	for _, command := range []string{"doctor", "inspect"} {
+		args := []string{command, path, "--threads", "1", "--lora-modules", "sql=" + adapter}
+		if command == "doctor" {
+			args = append(args, "--quick")
+		}
+		var out, errs strings.Builder
+		if status := execute(args, &out, &errs); status != exitOK || !strings.Contains(out.String(), "sql: rank 4, of ") {
+			t.Errorf("%s: exit status %d, %s%s", command, status, out.String(), errs.String())
+		}
+		for bad, says := range map[string]string{
+			"base=" + path: "no: --lora-modules: the adapter base: ", "none=" + path + ".none": "no: --lora-modules: the adapter none: ",
+		} {
+			out.Reset()
+			execute(append(args, "--lora-modules", bad), &out, &errs)
+			if !strings.Contains(out.String(), says) {
+				t.Errorf("%s of %s says %s", command, bad, out.String())
+			}
+		}
+		out.Reset()
+		if status := execute(append(args, "--json"), &out, &errs); status != exitOK || !strings.Contains(out.String(), `"adapter_bytes": `) {
+			t.Errorf("%s: exit status %d, %s%s", command, status, out.String(), errs.String())
+		}
+	}
+}

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -115,6 +116,7 @@ type engineReport struct {
 	MaxModelLen     int      `json:"max_model_len"`
 	WeightBytes     int64    `json:"weight_bytes"`
 	DraftBytes      int64    `json:"draft_model_bytes,omitempty"` // weights, keys and values of --speculative-model; of an MTP head keys and values
+	AdapterBytes    int64    `json:"adapter_bytes,omitempty"`     // of all that --lora-modules names
 	TableBytes      int64    `json:"table_bytes,omitempty"`       // of a table that stays in the file, see llm.Info
 	KVType          string   `json:"kv_cache_dtype"`
 	KVCost          *float64 `json:"kv_cache_cost_nats,omitempty"` // of q8_0; absent: not measured
@@ -139,6 +141,8 @@ type engineReport struct {
 	Decides    bool     `json:"decides,omitempty"` // it has a decision head
 	// DecisionType is how a language model decides, as its file says.
 	DecisionType string `json:"decision_type,omitempty"`
+
+	Adapters []adapterReport `json:"adapters,omitempty"` // of --lora-modules
 
 	Windows []windowReport `json:"windows,omitempty"` // of layers that see no further; absent: all see all
 
@@ -166,6 +170,34 @@ func (e *engineReport) printDrafts(row func(...string)) {
 		row("drafts", "by a model of its own, in "+unit.Bytes(e.DraftBytes))
 	case e.MTP:
 		row("drafts", "it has an MTP head: --speculative-mtp drafts with it")
+	}
+}
+
+// adapterReport is a LoRA adapter of the model.
+type adapterReport struct {
+	Name     string  `json:"name"`
+	Rank     int     `json:"rank"`     // the largest of its matrices
+	Matrices int     `json:"matrices"` // of the model that it changes
+	Scale    float32 `json:"scale"`
+	Bytes    int64   `json:"bytes"` // in memory
+}
+
+// addAdapters tells of the adapters of a configuration, which fit the model.
+func (e *engineReport) addAdapters(list []llm.AdapterInfo) {
+	for _, a := range list {
+		e.Adapters = append(e.Adapters, adapterReport{a.Name, a.Rank, a.Tensors, a.Scale, a.Bytes})
+		e.AdapterBytes += a.Bytes
+	}
+}
+
+// printAdapters tells of the adapters.
+func (e *engineReport) printAdapters(row func(...string)) {
+	for i, a := range e.Adapters {
+		title := ""
+		if i == 0 {
+			title = "adapters"
+		}
+		row(title, fmt.Sprintf("%s: rank %d, of %d matrices, in %s", console.Printable(a.Name), a.Rank, a.Matrices, unit.Bytes(a.Bytes)))
 	}
 }
 
@@ -199,18 +231,34 @@ func (e *engineReport) printCache(row func(...string)) {
 	}
 }
 
-// describeConfigured is describeEngine with the draft model of a configuration beside it.
+// describeConfigured is describeEngine with the draft model and the adapters of a configuration beside it.
 func describeConfigured(f *gguf.File, c configs.Config, o llm.Options) (*engineReport, error) {
 	r, err := describeEngine(f, o)
-	if err != nil || r.Embeds || c.Engine.DraftPath == "" {
-		return r, err
-	}
-	done, err := local.OpenDraft(c, &o)
 	if err != nil {
 		return nil, err
 	}
-	defer done()
-	return describeEngine(f, o)
+	if r.Embeds {
+		if len(c.Model.Adapters) > 0 {
+			return nil, errors.New("--lora-modules: a text encoder takes no adapters; leave them out, or serve a language model")
+		}
+		return r, nil
+	}
+	adapters, err := local.DescribeAdapters(f, c, o)
+	if err != nil {
+		return nil, fmt.Errorf("--lora-modules: %w", err)
+	}
+	if c.Engine.DraftPath != "" {
+		done, err := local.OpenDraft(c, &o)
+		if err != nil {
+			return nil, err
+		}
+		defer done()
+		if r, err = describeEngine(f, o); err != nil {
+			return nil, err
+		}
+	}
+	r.addAdapters(adapters)
+	return r, nil
 }
 
 // describeEngine reports how a file would run. Before the first load has measured what q8_0 costs, it may be f16.
@@ -486,6 +534,7 @@ func (r *report) printEngine(row func(...string)) {
 	}
 	row("memory", fmt.Sprintf("%s of weights and %s of KV cache", unit.Bytes(e.WeightBytes), unit.Bytes(e.KVBytes)))
 	e.printDrafts(row)
+	e.printAdapters(row)
 	e.printTable(row)
 	e.printCache(row)
 	row("digest", e.Digest)

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -20,9 +18,9 @@ import (
 	"weir/api/admin"
 	"weir/api/openai/models"
 	"weir/configs"
-	"weir/engine/gguf"
 	"weir/engine/llm"
 	"weir/internal/inference"
+	"weir/internal/server/local"
 	"weir/internal/server/state"
 )
 
@@ -105,7 +103,7 @@ func (a *loraAdapter) into(r *resident) error {
 	if r.Engine == nil {
 		return fmt.Errorf("%w: %s is computed by no engine that takes adapters", llm.ErrAdapter, r.Name)
 	}
-	f, err := openAdapter(a.Path)
+	f, err := local.OpenAdapter(a.Path)
 	if err != nil {
 		return err
 	}
@@ -115,23 +113,6 @@ func (a *loraAdapter) into(r *resident) error {
 		return fmt.Errorf("%s: %w", a.Path, err)
 	}
 	return nil
-}
-
-// openAdapter opens an adapter's file: the path of a GGUF file, or of a folder with one.
-func openAdapter(path string) (*gguf.File, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if info.IsDir() {
-		list, err := filepath.Glob(filepath.Join(path, "*.gguf"))
-		if err != nil || len(list) != 1 {
-			return nil, fmt.Errorf("%w: the folder %s has %d GGUF files, and must have one; adapters of PEFT become one by llama.cpp's convert_lora_to_gguf.py",
-				llm.ErrAdapter, path, len(list))
-		}
-		path = list[0]
-	}
-	return gguf.Open(path)
 }
 
 // entries are the adapters of the models of a table, as requests know them.
@@ -192,7 +173,7 @@ func (x *adapters) LoadAdapter(ctx context.Context, by string, load models.Adapt
 	if fault != nil {
 		return fault
 	}
-	f, err := openAdapter(a.Path) // before a model is brought into memory for it
+	f, err := local.OpenAdapter(a.Path) // before a model is brought into memory for it
 	if err != nil {
 		return adapterFault(a, err)
 	}
@@ -269,13 +250,14 @@ func (x *adapters) UnloadAdapter(ctx context.Context, by, name string) error {
 		return err
 	}
 	x.change(name)
+	err := l.publish() // first, so that requests to come find no entry instead of one without an adapter
 	for _, r := range l.residents() {
 		if r.Engine != nil && r.Name == model {
 			r.Engine.Adapters().Unload(name)
 		}
 	}
 	l.s.log.Info("an adapter was unloaded", zap.String("adapter", name), zap.String("model", model), zap.String("by", by))
-	return l.publish()
+	return err
 }
 
 // do makes a change of an operator's that is about an adapter; false: it is about a model.

@@ -22,7 +22,7 @@ func TestRolloutsOfAdapters(t *testing.T) {
 	reference.Slow(t)
 	t.Parallel() // most of it is waiting
 	base := servertest.EmbeddedFile(t)
-	first, second := adapterFile(t, base, "first", 4, 0.2), adapterFile(t, base, "second", 8, 0.4)
+	first, second := servertest.AdapterFile(t, base, "first", 4, 0.2), servertest.AdapterFile(t, base, "second", 8, 0.4)
 	version := func(label string, adapters ...string) configs.ServedModel {
 		return servertest.Record("chat", base, func(m *configs.ServedModel) {
 			m.Version = label
@@ -87,7 +87,7 @@ func TestRolloutsOfAdapters(t *testing.T) {
 // Limits by model and prices know adapters by their names; without an own price their tokens cost what the model's do.
 func TestAdaptersHaveLimitsAndPrices(t *testing.T) {
 	base := servertest.EmbeddedFile(t)
-	file := adapterFile(t, base, "a", 4, 0.2)
+	file := servertest.AdapterFile(t, base, "a", 4, 0.2)
 	s, key, _ := servertest.Limited(t, func(c *configs.Config) {
 		c.Model.Path, c.Model.ServedNames, c.Model.Adapters = base, []string{"chat"}, []string{"dear=" + file, "cheap=" + file, "same=" + file}
 		acme := tenant.New("acme")

@@ -19,7 +19,7 @@ func TestRoutersFindAdapters(t *testing.T) {
 	reference.Slow(t)
 	t.Parallel() // most of it is waiting
 	url, base := storetest.Postgres(t), servertest.EmbeddedFile(t)
-	file := adapterFile(t, base, "sql", 4, 0.2)
+	file := servertest.AdapterFile(t, base, "sql", 4, 0.2)
 	start := func(flags ...string) *servertest.Process {
 		return servertest.StartProcess(t, 1024, append([]string{servertest.Peppered, "--store", url, "--model", base, "--served-model-name", "chat"}, flags...)...)
 	}

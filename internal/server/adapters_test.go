@@ -11,45 +11,8 @@ import (
 	"testing"
 
 	"weir/configs"
-	"weir/engine/gguf"
 	"weir/internal/server/servertest"
 )
-
-// adapterFile makes the file of an adapter that changes the networks of a model, the more the larger by is.
-func adapterFile(t *testing.T, model, name string, rank int, by float32) string {
-	t.Helper()
-	f, err := gguf.Open(model)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	arch, _, _ := f.String("general.architecture")
-	b := &gguf.Builder{}
-	b.Set("general.type", "adapter")
-	b.Set("general.architecture", arch)
-	b.Set("adapter.type", "lora")
-	b.Set("adapter.lora.alpha", float32(rank))
-	for i := range f.Tensors {
-		x := &f.Tensors[i]
-		if !strings.HasSuffix(x.Name, "ffn_down.weight") {
-			continue
-		}
-		low, high := make([]float32, x.Dims[0]*uint64(rank)), make([]float32, uint64(rank)*x.Dims[1])
-		for k := range low {
-			low[k] = by * float32(k%7-3)
-		}
-		for k := range high {
-			high[k] = by * float32(k%5-2)
-		}
-		b.TensorF32(x.Name+".lora_a", []uint64{x.Dims[0], uint64(rank)}, low)
-		b.TensorF32(x.Name+".lora_b", []uint64{uint64(rank), x.Dims[1]}, high)
-	}
-	path := filepath.Join(t.TempDir(), name+".gguf")
-	if err := b.WriteFile(path); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
 
 // listedModel is an entry of GET /v1/models.
 type listedModel struct {
@@ -69,7 +32,7 @@ func (m listedModel) String() string {
 // does not fit is refused and changes nothing.
 func TestAdaptersAreServed(t *testing.T) {
 	base := servertest.EmbeddedFile(t)
-	first, second := adapterFile(t, base, "first", 4, 0.2), adapterFile(t, base, "second", 8, 0.4)
+	first, second := servertest.AdapterFile(t, base, "first", 4, 0.2), servertest.AdapterFile(t, base, "second", 8, 0.4)
 	s := servertest.Start(t, func(c *configs.Config) {
 		c.Model.Path, c.Model.ServedNames = base, []string{"chat"}
 		c.Model.Adapters, c.Model.EnableLora, c.Model.MaxLoraRank, c.Model.MaxLoras = []string{"zeta=" + first}, true, 16, 3
@@ -126,7 +89,7 @@ func TestAdaptersAreServed(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(peft, "adapter_config.json"), []byte("{}"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	large := adapterFile(t, base, "large", 17, 0.1)
+	large := servertest.AdapterFile(t, base, "large", 17, 0.1)
 	for _, c := range []struct{ path, body, says string }{
 		{"load", `{"lora_name":"alpha","lora_path":"` + first + `"}`, "400 .*has already been loaded"},
 		{"load", `{"lora_name":"chat","lora_path":"` + first + `"}`, "400 .*is the name of a model"},
@@ -195,7 +158,7 @@ func TestAdaptersAreServed(t *testing.T) {
 // What an operator has unloaded or replaced stays so over a reload, until that changes the adapter's own setting.
 func TestReloadsBringAdaptersBack(t *testing.T) {
 	base := servertest.EmbeddedFile(t)
-	first, second := adapterFile(t, base, "first", 4, 0.2), adapterFile(t, base, "second", 8, 0.4)
+	first, second := servertest.AdapterFile(t, base, "first", 4, 0.2), servertest.AdapterFile(t, base, "second", 8, 0.4)
 	from := new(servertest.Source)
 	s := servertest.StartFrom(t, from, func(c *configs.Config) {
 		c.Model.Path, c.Model.ServedNames, c.Model.EnableLora = base, []string{"chat"}, true
