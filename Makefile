@@ -79,8 +79,11 @@ test-race: ## the tests without the slow ones and those of one goroutine, of all
 	*) skip=$$(GO=$(GO) .ci/unraced) && packages=$$($(GO) run ./.ci/racing packages) && GORACE="$${GORACE:-atexit_sleep_ms=50}" CGO_ENABLED=1 \
 		.ci/services with $(GO) test -race $(AS_BUILT) $(UNRACED) $(TESTFLAGS) -short -timeout 12m -skip "$$skip" $(LONGEST) $$packages;; esac
 
+# Who is computed when, and with what found in a cache, is decided above the kernels: make test runs these.
+ABOVE_KERNELS = TestConversationsOfHybrids|TestBlocksOfHybrids|TestHybridsAnswer|TestDraftModels|TestMTPHeads(Propose|Change|Guess)|TestWhoFloods|TestVLLM|TestTransformers|TestTPUInference|TestJ[0-9]|TestS1|TestACancelled
+
 test-purego: ## the engine without assembly
-	$(GO) test $(TESTFLAGS) -short -tags purego ./engine/llm ./engine/...
+	$(GO) test $(TESTFLAGS) -short -tags purego -skip '$(ABOVE_KERNELS)' ./engine/llm ./engine/...
 
 test-invariants: ## every test with broken contracts stopping where they happen
 	@.ci/services with $(GO) test -tags invariants ./...
@@ -173,7 +176,7 @@ CHECKS = format-check vet lint fetch check-generate test test-purego test-race s
 
 # Steps share what they compile: everything but the race detector's binaries and the bindings to C is built as the binary is. vet runs
 # before the tests, so these do not do it again.
-SHARED = BINARIES= CGO_ENABLED=0 GOFLAGS="$$GOFLAGS -trimpath $(GCFLAGS)" TESTFLAGS=-vet=off
+SHARED = BINARIES="-p 3" CGO_ENABLED=0 GOFLAGS="$$GOFLAGS -trimpath $(GCFLAGS)" TESTFLAGS=-vet=off
 
 # A step that hangs is ended, and named, before the one who started the run gives up on all of it.
 STEP_LIMIT ?= 20m

@@ -97,6 +97,7 @@ func TestLongAnswer(t *testing.T) {
 // A page that is open for long, under load, holds no more at the end than after a while: a minute's part of ten, or all of them where
 // WEIR_TEST_LONG is set.
 func TestMemoryStaysBounded(t *testing.T) {
+	t.Parallel()
 	weir := serve(t)
 	lasts := 20 * time.Second
 	if os.Getenv("WEIR_TEST_LONG") != "" {

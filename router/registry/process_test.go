@@ -208,7 +208,7 @@ func TestAliasIsAlwaysThere(t *testing.T) {
 			}
 		})
 	}
-	for n := range 60 {
+	for n := range reference.Repeats(8, 20, 60) {
 		if _, err := r.Tag(t.Context(), []string{"chat:a", "chat:b"}[n%2], "chat:prod"); err != nil {
 			t.Error(err)
 		}
