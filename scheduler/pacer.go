@@ -21,10 +21,12 @@ type pacer struct {
 	budget        int                       // rows left
 	load          cost.Load                 // of the planned rows
 	outputs       cost.Load                 // of these, the rows that continue outputs
-	classes       [inference.NumClasses]int // outputs of each class that have rows
+	rows          [2]int                    // planned: those that are computed finely apart, which are a batch of their own
+	classes       [inference.NumClasses]int // outputs of each class that have rows and readers
 	target        time.Duration             // for the inter-token latency of these; 0 is none
 	prompt        int                       // planned rows of prompts
 	finishes      bool                      // the last row of a prompt is among them
+	answers       bool                      // of one whose answer is read as it comes
 	limit         time.Duration             // that the step may take by its estimate
 	minPromptRows int                       // always allowed, whatever the estimate of their time
 	unfinished    int                       // rows that new prompts could take which the step cannot finish
@@ -92,6 +94,8 @@ type allowance struct {
 // Requests whose prompts were finished in one step would end in one step as well, send
 // their next prompts together, and wait for each other in every round. The more
 // requests there are, the more it counts that the kernels have many rows at a time.
+// Requests with given outputs have no reader between, and are asked many at a time: neither do their prompts end a step,
+// nor do their outputs have a target.
 const (
 	enoughRows     = 16
 	rowsPerRequest = 2
@@ -171,9 +175,9 @@ func (p *pacer) remaining() allowance {
 	return allowance{p.budget, p.limit, p.minPromptRows - p.prompt}
 }
 
-// hasEnoughPromptRows reports whether the step finishes a prompt and has enough rows of prompts, where so many requests run or wait.
+// hasEnoughPromptRows reports whether the step finishes a prompt for a reader and has enough rows of prompts, where so many requests run or wait.
 func (p *pacer) hasEnoughPromptRows(requests int) bool {
-	return p.finishes && p.prompt >= max(enoughRows, rowsPerRequest*requests)
+	return p.answers && p.prompt >= max(enoughRows, rowsPerRequest*requests)
 }
 
 // spread divides the prompts that are known over steps of equal rows. A row of a prompt
@@ -225,7 +229,7 @@ func (p *pacer) rowsWithin(q *sequence, n int, a allowance) int {
 	without := p.load.Sub(q.load(q.rows, p.cfg.Attention))
 	k := sort.Search(n, func(i int) bool { return p.cost.Estimate(without.Add(q.load(q.rows+i+1, p.cfg.Attention))) > a.time })
 	if k < n {
-		k = max(0, k-(p.load.Rows+k)%p.cfg.RowPanel)
+		k = max(0, k-(p.rows[q.batch()]+k)%p.cfg.RowPanel)
 	}
 	return max(k, min(n, a.minRows))
 }
@@ -233,11 +237,14 @@ func (p *pacer) rowsWithin(q *sequence, n int, a allowance) int {
 // count books n further rows of a sequence, or takes them back.
 func (p *pacer) count(q *sequence, n int) {
 	p.budget -= n
+	p.rows[q.batch()] += n
 	p.load = p.load.Sub(q.load(q.rows, p.cfg.Attention)).Add(q.load(q.rows+n, p.cfg.Attention))
 	switch {
 	case !q.decoding():
 		p.prompt += n
-		p.finishes = p.finishes || n > 0 && q.rows+n == q.pending()
+		finishes := n > 0 && q.rows+n == q.pending()
+		p.finishes, p.answers = p.finishes || finishes, p.answers || finishes && q.req.Given == nil
+	case q.req.Given != nil:
 	case q.rows == 0:
 		p.classes[q.req.Class]++
 	case q.rows+n == 0:

@@ -95,6 +95,36 @@ func TestPacerCounts(t *testing.T) {
 	}
 }
 
+// Requests with given outputs have no readers: their outputs set no target, and a step goes on behind the end of their prompts. Their rows
+// are a batch of their own, whose panels are filled.
+func TestPacerPacesNoGivenOutputs(t *testing.T) {
+	cfg := Config{MaxBatchTokens: 1024, PrefillChunk: 1024, RowPanel: 6, StepLimit: time.Second, ITLTarget: 100 * time.Millisecond}
+	given := func(q *sequence) *sequence {
+		q.req.Given = [][]inference.TokenID{{1}}
+		return q
+	}
+	p := timedPacer(cfg)
+	o := given(output())
+	if p.count(o, 1); p.pace(0, 1) || p.target != 0 || p.minPromptRows != minRowsWithoutDecodes {
+		t.Errorf("target %v, %d rows whatever they take: as beside an output that somebody reads", p.target, p.minPromptRows)
+	}
+	o.rows = 1
+	q := given(prompt(50))
+	if p.count(q, 50); p.hasEnoughPromptRows(1) || !p.finishes {
+		t.Error("a step ends behind a prompt whose answer nothing reads as it comes")
+	}
+	q.rows = 50
+	if n := p.rowsWithin(given(prompt(512)), 512, p.remaining()); n == 0 || n == 512 || (51+n)%6 != 0 {
+		t.Errorf("%d rows beside 51 are no whole panels", n)
+	}
+	if n := p.rowsWithin(prompt(512), 512, p.remaining()); n == 0 || n == 512 || n%6 != 0 {
+		t.Errorf("%d rows of another batch are no whole panels", n)
+	}
+	if p.count(prompt(20), 20); !p.hasEnoughPromptRows(1) {
+		t.Error("a chat's prompt that is finished does not end the step")
+	}
+}
+
 // Known prompts are divided over steps of equal rows.
 func TestPacerSpreads(t *testing.T) {
 	p := timedPacer(Config{MaxBatchTokens: 1024, RowPanel: 4})

@@ -82,6 +82,14 @@ func (q *sequence) sizeClass() int { return bits.Len(uint(q.pending())) / 2 }
 // givenRows is how many rows one of a request with given outputs costs: the engine computes it finely.
 const givenRows = 2
 
+// batch is which of a step's two batches its rows are in: 1 for those that are computed finely.
+func (q *sequence) batch() int {
+	if q.req.Given != nil {
+		return 1
+	}
+	return 0
+}
+
 // load is what the next rows of a sequence cost.
 func (q *sequence) load(rows int, a cost.Attention) cost.Load {
 	l := cost.Load{Rows: rows}
