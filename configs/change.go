@@ -22,7 +22,7 @@ type Change struct {
 var liveKeys = map[string]bool{
 	"log.level": true, "log.access_per_second": true, "server.api_key": true, "tenants": true, "issuers": true, "prices": true,
 	"predict.models": true, "classic": true, "models": true, "policies": true, "model.safety": true,
-	"model.path": true, "model.chat_template": true, TemplateArgsKey: true, CallsKey: true, ThoughtsKey: true, "model.served_model_name": true, "model.embedding_prompts": true,
+	"model.path": true, "model.chat_template": true, TemplateArgsKey: true, CallsKey: true, ThoughtsKey: true, HideToolsKey: true, "model.served_model_name": true, "model.embedding_prompts": true,
 	LoraModulesKey: true, CalibrationKey: true, "model.max_loras": true, "model.max_lora_rank": true,
 	"server.tls_certificate": true, "server.tls_key": true, "server.tls_client_ca": true,
 	"brownout": true, "quota.failure": true, "quota.lease": true, "quota.timeout": true,

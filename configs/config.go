@@ -101,6 +101,7 @@ type Model struct {
 	TemplateArgs string   // what the template knows where a request's chat_template_kwargs do not say, a JSON object; empty: nothing
 	Calls        string   // the form of tool calls by name; empty: as the template shows
 	Thoughts     string   // the form of thoughts, the same
+	HideTools    bool     // prompts of requests with tool_choice none do not list their tools
 	ServedNames  []string // the first is the model's id, the rest are aliases; none: the file's name
 	Prompts      []string // of a text encoder, each NAME=TEXT; see TaskPrompts
 	Safety       string   // name of a policy, or NoPolicy; empty: that of the version, if it has one
@@ -394,6 +395,9 @@ func modelSettings(m *Model) []Setting {
 		{Key: ThoughtsKey, Flag: "reasoning-parser",
 			Usage:   "how the model marks its thoughts: deepseek_r1, qwen3, mistral, … or none (a wrong name lists all); empty is as the chat template shows",
 			binding: bindText(&m.Thoughts, "a name", anyText)},
+		{Key: HideToolsKey, Flag: "exclude-tools-when-tool-choice-none",
+			Usage:   "leave the tools of requests with tool_choice none out of the prompt; by default they stay, so that the prompt begins as those of the turns before",
+			binding: bindBool(&m.HideTools)},
 		{Key: "model.served_model_name", Flag: "served-model-name",
 			Usage:   "model id in the API; repeat for aliases (default: the file's name)",
 			binding: bindList(&m.ServedNames, "a name")},

@@ -75,6 +75,7 @@ const (
 	TemplateArgsKey = "model.default_chat_template_kwargs"
 	CallsKey        = "model.tool_call_parser"
 	ThoughtsKey     = "model.reasoning_parser"
+	HideToolsKey    = "model.exclude_tools_when_tool_choice_none"
 	ModelEngineKey  = "model.engine"
 	LoraModulesKey  = "model.lora_modules"
 	CalibrationKey  = "model.decision_calibration"
@@ -83,7 +84,7 @@ const (
 // modelKeys are the settings that a record may have for itself, under the last part of
 // their keys.
 var modelKeys = []string{
-	ModelEngineKey, ChatTemplateKey, TemplateArgsKey, CallsKey, ThoughtsKey, "model.embedding_prompts", LoraModulesKey, CalibrationKey,
+	ModelEngineKey, ChatTemplateKey, TemplateArgsKey, CallsKey, ThoughtsKey, HideToolsKey, "model.embedding_prompts", LoraModulesKey, CalibrationKey,
 	"engine.fine_activations", "engine.encoder_dtype", "engine.kv_cache_memory_bytes", "engine.kv_cache_dtype", "engine.block_size", "engine.check_tensors", "engine.speculative_ngram", "engine.speculative_model", "engine.speculative_mtp",
 	"scheduler.max_model_len", "scheduler.max_num_seqs", "scheduler.max_num_batched_tokens", "scheduler.itl_target_ms",
 	"scheduler.long_prefill_token_threshold", "scheduler.max_num_queued_reqs", "scheduler.max_num_queued_tokens",
@@ -149,6 +150,9 @@ func (c Config) ServedModels() []ServedModel {
 		}
 		if c.Model.Thoughts != "" {
 			m.Settings = append(m.Settings, ModelSetting{ThoughtsKey, c.Model.Thoughts})
+		}
+		if c.Model.HideTools {
+			m.Settings = append(m.Settings, ModelSetting{HideToolsKey, "true"})
 		}
 		for _, p := range c.Model.Prompts {
 			m.Settings = append(m.Settings, ModelSetting{"model.embedding_prompts", p})
@@ -354,6 +358,7 @@ const modelsSample = `
 #     default_chat_template_kwargs: '{"enable_thinking": false}' # of requests that do not say
 #     tool_call_parser: llama3_json # default: as the template shows
 #     reasoning_parser: none # default: as the template shows
+#     exclude_tools_when_tool_choice_none: false
 #     embedding_prompts: ["query=search_query: "]
 #     lora_modules: ["sql=/models/sql.gguf"] # LoRA adapters, asked as sql or chat:sql
 #     decision_calibration: [predicate=2.3, predicate.bias=-0.7, choice=1.4] # as weir bench quality --fit prints it

@@ -5,16 +5,25 @@ import (
 	"testing"
 
 	"weir/api/openai/completion"
+	"weir/api/openai/models"
 	"weir/api/openai/toolset"
 )
 
-// prompt gives the prompt that a request of a model with a template has.
+// promptOf gives the prompt that a request of a model with a template has.
 func promptOf(t *testing.T, template, body string) string {
+	t.Helper()
+	return promptBy(t, template, body, func(*models.Model) {})
+}
+
+// promptBy is promptOf of a model that was changed.
+func promptBy(t *testing.T, template, body string, change func(*models.Model)) string {
 	t.Helper()
 	b := &fakeBackend{script: say("Hello", 0)}
 	r := newRig(t, DefaultConfig(), b)
 	defer r.close()
-	if err := r.openai.SetModels(toolModel(t, b, template)); err != nil {
+	m := toolModel(t, b, template)
+	change(m)
+	if err := r.openai.SetModels(m); err != nil {
 		t.Fatal(err)
 	}
 	if status, text := r.post(routeChat, body); status != 200 {
@@ -45,6 +54,22 @@ func TestToolsReachTheTemplate(t *testing.T) {
 	older := promptOf(t, toolTemplate, chatWith(`"functions":[{"name":"g"}]`))
 	if !strings.Contains(older, `{"type": "function", "function": {"name": "g", "description": "", "parameters": {"type": "object", "properties": {}}}}`) {
 		t.Errorf("functions render %s", older)
+	}
+}
+
+// With HideTools a request that may not call has the prompt of one without tools, whether the template lists them or weir does; others keep theirs.
+func TestToolsOfNoChoiceAreLeftOut(t *testing.T) {
+	hide := func(m *models.Model) { m.HideTools = true }
+	for _, template := range []string{toolTemplate, chatML} {
+		plain, listed := promptOf(t, template, chatWith(`"n":1`)), promptOf(t, template, chatWith(bothTool))
+		if plain == listed {
+			t.Fatal("the template lists no tools")
+		}
+		for choice, want := range map[string]string{`,"tool_choice":"none"`: plain, `,"tool_choice":"auto"`: listed, "": listed} {
+			if got := promptBy(t, template, chatWith(bothTool+choice), hide); got != want {
+				t.Errorf("%s: the prompt is %s", choice, got)
+			}
+		}
 	}
 }
 

@@ -447,6 +447,7 @@ func (r *resident) newEntry(p *planned) *models.Model {
 	if args := p.config.Model.TemplateArgs; args != "" {
 		e.Variables = []byte(args)
 	}
+	e.HideTools = p.config.Model.HideTools
 	e.Calibration, _ = models.ReadCalibration(p.config.Model.Calibration) // each item was checked as it was set
 	for _, d := range p.record.Defaults {
 		e.Defaults = append(e.Defaults, models.Default{Field: d.Key, Value: []byte(d.Value)})

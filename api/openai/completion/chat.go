@@ -17,6 +17,7 @@ import (
 	"weir/api/openai/toolset"
 	"weir/tokenizer"
 	"weir/tokenizer/chat"
+	"weir/tokenizer/family"
 )
 
 // ChatPrompt is what a model's chat template is applied to.
@@ -51,20 +52,25 @@ func (r Reader) ReadPrompt(o *jsonbody.Object, m *models.Model, fault **api.Erro
 	return p
 }
 
-// readTools reads the tools, which go into the prompt whatever the choice is: answers that
-// may call one tool or none share the prefix of those that may call all.
+// readTools reads the tools. They go into the prompt whatever the choice is, so that answers that may call one tool or none share the prefix
+// of those that may call all; where the choice is none, the model's HideTools leaves them out.
 func (p *ChatPrompt) readTools(o *jsonbody.Object, m *models.Model, fault **api.Error) {
 	p.tools = toolset.Read(o, fault)
 	switch {
 	case *fault != nil || !p.tools.Has():
 	case m.Family == nil:
 		jsonbody.Keep(fault, jsonbody.Unsupported("tools", "the model "+m.ID+" cannot call tools: describe them in a message"))
-	case m.Family.Listed:
+	case m.Family.Listed && !hidesTools(m, &p.tools):
 		var err error
 		if p.input.Tools, err = chat.FromJSON(p.tools.Listed); err != nil {
 			jsonbody.Keep(fault, api.RefuseParam("invalid_value", "tools", "tools: %v", err))
 		}
 	}
+}
+
+// hidesTools reports whether the prompt does not list the tools of a request.
+func hidesTools(m *models.Model, tools *toolset.Set) bool {
+	return m.HideTools && tools.Choice.Mode == family.None
 }
 
 // efforts are those of OpenAI's API and of Anthropic's. Templates may know others, so that these are no more than warned of.

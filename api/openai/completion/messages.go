@@ -23,7 +23,7 @@ func parseMessages(o *jsonbody.Object, raw []byte, m *models.Model, limit int, t
 		return chat.Value{}, api.RefuseParam("invalid_value", "messages", "messages is empty; a chat needs at least one")
 	}
 	h := history{body: o, family: m.Family}
-	if m.Family != nil && !m.Family.Listed {
+	if m.Family != nil && !m.Family.Listed && !hidesTools(m, tools) {
 		h.preamble = m.Family.System(tools.Tools)
 		h.systemless = h.preamble != "" && !m.TakesSystem()
 	}

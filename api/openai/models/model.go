@@ -48,6 +48,7 @@ type Model struct {
 	Template    *chat.Template // nil: chat is refused
 	Variables   []byte         // of the template where requests do not say, a JSON object; nil: none
 	Family      *family.Family // how the model marks calls and thoughts; nil: everything it writes is text, and tools are refused
+	HideTools   bool           // prompts of requests with tool_choice none do not list the tools
 	Vocabulary  *Vocabulary    // for constrained answers; nil: they are refused
 	Defaults    []Default      // of requests that do not say
 	MaxLogprobs int            // most alternatives per token; 0 means DefaultMaxLogprobs
