@@ -17,21 +17,30 @@ function usageOf(report, field = "tenant") {
   return all;
 }
 
+const origins = { file: "configuration", api: "API", keys: "keys alone" };
+
+// Those that were made, and those that weir keys create has named and that have a key.
+function withKeys(made, keys) {
+  const names = new Set(made.map((t) => t.name)), list = [...made];
+  for (const k of keys) if (k.state === "live" && !names.has(k.tenant)) { names.add(k.tenant); list.push({ name: k.tenant, origin: "keys" }); }
+  return list;
+}
+
 export function Tenants({ live }) {
-  const loaded = usePoll("admin/tenants", 10), used = usePoll("admin/usage", 30);
+  const loaded = usePoll("admin/tenants", 10), used = usePoll("admin/usage", 30), keys = usePoll("admin/keys", 30);
   if (loaded.missing) return html`<${Empty} icon="people" title="This server has no tenants"><p>Name tenants in the configuration, or start the server with a store: <code>weir keys create NAME</code> makes the first key.</p><//>`;
   if (loaded.fault && !loaded.value) return html`<div class="page"><${Trouble} fault=${loaded.fault} onAgain=${loaded.again} /></div>`;
   if (!loaded.value) return html`<div class="page"><${Spinner} /></div>`;
   const sums = usageOf(used.value), debts = new Map((live.now?.tenants || []).map((t) => [t.name, t]));
-  const rows = (loaded.value.tenants || []).map((t) => ({ ...t, used: sums.get(t.name) || {}, now: debts.get(t.name) || {} }));
+  const rows = withKeys(loaded.value.tenants || [], keys.value?.keys || []).map((t) => ({ ...t, used: sums.get(t.name) || {}, now: debts.get(t.name) || {} }));
   const columns = [
-    { name: "name", title: "Tenant", cell: (t) => html`<a href=${`#/tenants/${encodeURIComponent(t.name)}`}>${t.name}</a>${t.error && html`<p class="hint bad">${t.error}</p>`}` }, { name: "origin", title: "From", cell: (t) => html`<${Badge}>${t.origin === "file" ? "configuration" : "API"}<//>` },
+    { name: "name", title: "Tenant", cell: (t) => html`<a href=${`#/tenants/${encodeURIComponent(t.name)}`}>${t.name}</a>${t.error && html`<p class="hint bad">${t.error}</p>`}` }, { name: "origin", title: "From", cell: (t) => html`<${Badge}>${origins[t.origin]}<//>` },
     { name: "running", title: "Running", number: true, sort: (t) => t.now.running || 0, cell: (t) => count(t.now.running || 0) }, { name: "waiting", title: "Waiting", number: true, sort: (t) => t.now.waiting || 0, cell: (t) => count(t.now.waiting || 0) },
     { name: "debt", title: "Fairness debt", number: true, sort: (t) => t.now.fairness_debt_seconds || 0, cell: (t) => duration(1000 * (t.now.fairness_debt_seconds || 0)) },
     { name: "requests", title: "Requests this month", number: true, sort: (t) => t.used.requests || 0, cell: (t) => count(t.used.requests || 0) }, { name: "tokens", title: "Tokens in / out", number: true, sort: (t) => t.used.output || 0, cell: (t) => `${count(t.used.input || 0)} / ${count(t.used.output || 0)}` },
     { name: "compute", title: "Computed", number: true, sort: (t) => t.used.compute || 0, cell: (t) => duration(1000 * (t.used.compute || 0)) }, { name: "cost", title: "Cost", number: true, sort: (t) => t.used.cost || 0, cell: (t) => count(t.used.cost || 0) },
   ];
-  return html`<div class="page stack"><h1>Tenants</h1><${Table} caption="Tenants" columns=${columns} rows=${rows} rowKey=${(t) => t.name} empty=${html`<p class="hint">There are no tenants yet.</p>`} /></div>`;
+  return html`<div class="page stack"><h1>Tenants</h1><${Table} caption="Tenants" columns=${columns} rows=${rows} rowKey=${(t) => t.name} empty=${html`<p class="hint">There are no tenants yet. <code>weir keys create NAME</code> makes a key for one.</p>`} /></div>`;
 }
 
 const limitColumns = [
@@ -59,14 +68,15 @@ function Use({ name, live }) {
 export function Tenant({ name, live }) {
   const tenant = useLoad((signal) => ask(`admin/tenants/${encodeURIComponent(name)}`, { signal }), [name]), keys = useLoad((signal) => ask(`admin/keys?tenant=${encodeURIComponent(name)}`, { signal }), [name]);
   const [made, show] = useState(null), [form, open] = useState(null), [gone, revoke] = useState(null), change = useChange(() => keys.again());
-  if (tenant.fault) return html`<div class="page"><${Trouble} fault=${tenant.fault} onAgain=${tenant.again} /></div>`;
-  if (!tenant.value) return html`<div class="page"><${Spinner} /></div>`;
-  const t = tenant.value, columns = [
+  const unmade = tenant.fault?.status === 404 && keys.value?.keys?.some((k) => k.state === "live");
+  if (tenant.fault && !unmade && (tenant.fault.status !== 404 || keys.value || keys.fault)) return html`<div class="page"><${Trouble} fault=${tenant.fault} onAgain=${tenant.again} /></div>`;
+  if (!tenant.value && !unmade) return html`<div class="page"><${Spinner} /></div>`;
+  const t = unmade ? { name, origin: "keys" } : tenant.value, columns = [
     { name: "label", title: "Key", cell: (k) => html`${k.label} <span class="id muted">${k.id}</span>` }, { name: "scope", title: "Scope" }, { name: "state", title: "State", cell: (k) => html`<${Badge} kind=${keyKind[k.state] || ""}>${k.state}<//>` },
     { name: "created", title: "Made", cell: (k) => moment(Date.parse(k.created)) }, { name: "expires", title: "Ends", cell: (k) => (k.expires ? moment(Date.parse(k.expires)) : "never") }, { name: "last_used", title: "Last used", cell: (k) => (k.last_used ? moment(Date.parse(k.last_used)) : "–") },
     { name: "do", title: "Changes", sort: false, cell: (k) => k.state === "live" && html`<div class="row"><${Button} small disabled=${change.busy} onClick=${async () => { const n = await change.run(`admin/keys/${encodeURIComponent(k.id)}/rotate`, { body: {} }); if (n) show(n); }}>Rotate<//><${Button} small kind="danger" onClick=${() => revoke(k)}>Revoke<//></div>` },
   ];
-  return html`<div class="page stack"><div class="row"><h1>${t.name}</h1><${Badge}>${t.origin === "file" ? "configuration" : "API"}<//></div>${t.error && html`<${Trouble} title="It is not in force" fault=${{ message: t.error }} />`}
+  return html`<div class="page stack"><div class="row"><h1>${t.name}</h1><${Badge}>${origins[t.origin]}<//></div>${t.origin === "keys" && html`<p class="hint">It was not made: it has the settings of the entry <code>*</code> of the configuration, or no limits where there is none. <code>POST /admin/tenants</code> makes it.</p>`}${t.error && html`<${Trouble} title="It is not in force" fault=${{ message: t.error }} />`}
     <${Use} name=${t.name} live=${live} />
     <section class="stack" aria-labelledby="limits"><h2 id="limits">Limits</h2><${Table} caption=${`Limits of ${t.name}`} columns=${limitColumns} rows=${t.limits || []} empty=${html`<p class="hint">It has no limits of its own.</p>`} /></section>
     <section class="stack" aria-labelledby="keys"><div class="row"><h2 id="keys">Keys</h2><span class="grow"></span><${Button} icon="plus" onClick=${() => open({ label: "", scope: "inference", expires: "" })}>New key<//></div>

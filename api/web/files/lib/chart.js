@@ -52,7 +52,7 @@ function scale(low, high, height) {
 export function Lines({ label, unit, series, x = ["", ""], height = 140, zero = true, format = count }) {
   const [ref, width] = useWidth(420);
   const all = series.flatMap((s) => s.values).filter((v) => v !== null && Number.isFinite(v));
-  const high = Math.max(...all, zero ? 0 : -Infinity, 1e-9), low = zero ? Math.min(0, ...all) : Math.min(...all);
+  const low = zero ? Math.min(0, ...all) : Math.min(...all), most = Math.max(...all, zero ? 0 : -Infinity), high = most > low ? most : low + 1;
   const y = scale(all.length ? low : 0, all.length ? high : 1, height);
   const left = leftOf(y, format), at = (i, n) => left + (width - left - pad.right) * (n < 2 ? 0.5 : i / (n - 1));
   const path = (values) => {
@@ -74,7 +74,7 @@ export function Lines({ label, unit, series, x = ["", ""], height = 140, zero = 
 /** bars: [{label, value, mark?}]; marked ones stand out. Labels are shown where there is room. legend: what plain and marked bars are. */
 export function Bars({ label, unit, bars, height = 120, format = count, x, legend }) {
   const [ref, width] = useWidth(420);
-  const values = bars.map((b) => b.value), y = scale(0, Math.max(...values, 1e-9), height);
+  const values = bars.map((b) => b.value), y = scale(0, Math.max(...values) || 1, height);
   const left = leftOf(y, format), room = width - left - pad.right, step = room / Math.max(bars.length, 1), thick = Math.max(1, Math.min(step - 1, step * 0.8));
   const labelled = !x && step >= 40;
   const xLabels = x ? [[left, x[0], "start"], [width - pad.right, x[1], "end"]] : labelled ? bars.map((b, i) => [left + step * (i + 0.5), b.label, "middle"]) : [];

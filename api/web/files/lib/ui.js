@@ -236,16 +236,18 @@ export function SignIn({ name, fault, arrived, onKey, busy }) {
   const [list, show] = useState([]);
   const [broken, tell] = useState(arrived || null);
   useEffect(() => { const c = new AbortController(); offers(name, c.signal).then(show); return () => c.abort(); }, [name]);
-  const said = fault || broken;
+  let said = fault || broken;
+  if (said?.status === 401) said = { ...said, message: "Look whether all of it was copied. Keys that were revoked or have ended are not known, either." };
   return html`<main class="sign-in"><form onSubmit=${(e) => { e.preventDefault(); if (value.trim()) onKey(value.trim()); }}>
     <h1><${Icon} name="weir" />weir <span class="muted">${name}</span></h1>
     <p>${list.length ? "This server asks who calls. Sign in, or type an API key." : "This server asks who calls. Type your API key, or a token of your sign-in service."}</p>
-    ${said && html`<${Trouble} title=${said === broken ? "The sign-in did not work" : said.status === 403 ? "This key may not do that" : said.status === 401 ? "The server does not know this key" : "The key could not be tried"} fault=${said} />`}
+    ${said && html`<${Trouble} title=${!fault ? "The sign-in did not work" : said.status === 403 ? "This key may not do that" : said.status === 401 ? "The server does not know this key" : "The key could not be tried"} fault=${said} />`}
     ${list.map((o) => html`<div key=${o.name} class="stack"><${Button} kind="primary" disabled=${busy || !o.authorize || !able()} onClick=${() => leave(name, o).catch(tell)}>Sign in with ${o.name}<//>
       ${(o.error || !able()) && html`<p class="hint">${o.error || "Signing in needs a page that came over HTTPS."}</p>`}</div>`)}
     <${Field} label="API key" hint="It stays in this tab, until you close it, and goes to this server alone.">${(id, told) => html`<div class="beside">
       <input id=${id} aria-describedby=${told} type=${seen ? "text" : "password"} name="key" autocomplete="off" autocapitalize="off" spellcheck=${false} autofocus=${!list.length} value=${value} onInput=${(e) => set(e.target.value)} />
       <${Button} icon=${seen ? "unsee" : "see"} label=${seen ? "Hide the key" : "Show the key"} onClick=${() => see(!seen)} /></div>`}<//>
+    <p class="hint">Keys are made on the machine of this server: <code>weir keys create NAME</code></p>
     <button type="submit" class=${list.length ? "button" : "button primary"} disabled=${busy || !value.trim()}>${busy ? "Trying…" : "Continue"}</button>
     </form><${ThemeSwitch} /></main>`;
 }

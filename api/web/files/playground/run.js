@@ -88,8 +88,11 @@ export class Run {
     }
     if (choice.finish_reason) n.finish = choice.finish_reason;
     if (!some) return;
-    if (!n.stats.first) { n.stats.first = now - this.started; this.state = "answering"; }
-    else { n.gaps.push(Math.round((now - n.last) * 10) / 10); if (n.gaps.length > maxGaps) n.gaps.shift(); }
+    if (!n.stats.first) { n.stats.first = now - this.started; n.stats.burst = 1; this.state = "answering"; }
+    else {
+      if (n.stats.burst === n.stats.pieces && now - n.last < leastGap) n.stats.burst++;
+      n.gaps.push(Math.round((now - n.last) * 10) / 10); if (n.gaps.length > maxGaps) n.gaps.shift();
+    }
     n.last = now;
     n.stats.pieces = (n.stats.pieces || 0) + 1;
     n.stats.spent = now - this.started;
@@ -118,11 +121,12 @@ export class Run {
 }
 
 const leastSpan = 30; // ms: tokens that come at once tell no speed
+const leastGap = 1; // ms: a token that is read sooner behind another had come with it
 
-/** Tokens per second after the first one; null: it cannot be told. */
+/** Tokens per second after those that were read with the first one; null: it cannot be told. */
 export function rate(s) {
-  const n = s.output ?? s.pieces;
-  return n > 1 && s.spent - s.first >= leastSpan ? ((n - 1) * 1000) / (s.spent - s.first) : null;
+  const n = (s.output ?? s.pieces) - (s.burst ?? 1);
+  return n > 0 && s.spent - s.first >= leastSpan ? (n * 1000) / (s.spent - s.first) : null;
 }
 
 /** The q-quantile of numbers. */
