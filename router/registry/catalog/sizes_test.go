@@ -81,6 +81,13 @@ func TestSizesFollowFromShapes(t *testing.T) {
 		"hf.co/unsloth/Qwen3.5-0.8B-GGUF:Q4_K_M": {24, 1024, 3584, 8, 2, 256, 248320, 0, false, q4km, deltaNet(24, 1024, 8, 2, 16)},
 		"hf.co/unsloth/Qwen3.5-4B-GGUF:Q4_K_M":   {32, 2560, 9216, 16, 4, 256, 248320, 0, false, q4km, deltaNet(32, 2560, 16, 4, 32)},
 		"hf.co/unsloth/Qwen3.5-9B-GGUF:Q4_K_M":   {32, 4096, 12288, 16, 4, 256, 248320, 0, true, q4km, deltaNet(32, 4096, 16, 4, 32)},
+		// Tables of embeddings for each layer, 256 wide, stand beside those of the tokens. Of E2B's feed-forwards 20 of 35 are twice as wide.
+		"hf.co/unsloth/gemma-4-E2B-it-GGUF:Q4_K_M": {35, 1536, (15*6144 + 20*12288) / 35., 8, 1, 256, 262144, 0, false, q4km, 35 * 256 * 262144 * 5.5 / 8},
+		"hf.co/unsloth/gemma-4-E4B-it-GGUF:Q4_K_M": {42, 2560, 10240, 8, 2, 256, 262144, 0, false, q4km, 42 * 256 * 262144 * 5.5 / 8},
+		// Four layers of attention; 21 of Mamba 2, of 96 heads 80 wide and 8 groups of states of 128, and 17 feed-forwards without a gate. Its width
+		// is no multiple of 256, so other types stand in.
+		"hf.co/nvidia/NVIDIA-Nemotron-3-Nano-4B-GGUF:Q4_K_M": {4, 3136, 0, 40, 8, 128, 131072, 0, true, bits{5.5, 7, 5.5, 8.5},
+			(21*3136*((2*7680+2*8*128+96)*5.5+7680*4.5) + 17*3136*12544*(5.5+5.53)) / 8},
 		// Ten of its layers are short convolutions, of four matrices of its width.
 		"hf.co/LiquidAI/LFM2-1.2B-GGUF:Q4_K_M": {16, 2048, 8192, 32, 8, 64, 65536, 0, false, q4km, 10 * 2048 * (4*2048 - 2*2048 - 2*512) * 4.5 / 8},
 	})
