@@ -12,12 +12,9 @@ import (
 	"weir/kvcache"
 )
 
-// BenchmarkForward times the forward pass alone, without scheduler and
-// sampling, on the file named by WEIR_BENCH_MODEL: prefill of 512 rows, and
-// decode of n sequences at 128 tokens with the output matrix.
-//
-//	WEIR_BENCH_MODEL=model.gguf go test ./engine/llm -run - -bench Forward
-func BenchmarkForward(b *testing.B) {
+// benchFile opens the file named by WEIR_BENCH_MODEL.
+func benchFile(b *testing.B) *gguf.File {
+	b.Helper()
 	path := os.Getenv("WEIR_BENCH_MODEL")
 	if path == "" {
 		b.Skip("WEIR_BENCH_MODEL names no file")
@@ -26,7 +23,17 @@ func BenchmarkForward(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer f.Close()
+	b.Cleanup(func() { f.Close() })
+	return f
+}
+
+// BenchmarkForward times the forward pass alone, without scheduler and
+// sampling, on the file named by WEIR_BENCH_MODEL: prefill of 512 rows, and
+// decode of n sequences at 128 tokens with the output matrix.
+//
+//	WEIR_BENCH_MODEL=model.gguf go test ./engine/llm -run - -bench Forward
+func BenchmarkForward(b *testing.B) {
+	f := benchFile(b)
 	m, err := loadModel(f)
 	if err != nil {
 		b.Fatal(err)

@@ -2,7 +2,6 @@ package llm
 
 import (
 	"fmt"
-	"os"
 	"testing"
 	"time"
 
@@ -18,15 +17,7 @@ import (
 //
 //	WEIR_BENCH_MODEL=model.gguf go test ./engine/llm -run - -bench LongPrompt -benchtime 1x
 func BenchmarkLongPrompt(b *testing.B) {
-	path := os.Getenv("WEIR_BENCH_MODEL")
-	if path == "" {
-		b.Skip("WEIR_BENCH_MODEL names no file")
-	}
-	f, err := gguf.Open(path)
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer f.Close()
+	f := benchFile(b)
 	for _, target := range []time.Duration{0, 400 * time.Millisecond, 200 * time.Millisecond, 100 * time.Millisecond} {
 		b.Run(fmt.Sprintf("target=%v", target), func(b *testing.B) {
 			for b.Loop() {

@@ -2,7 +2,6 @@ package llm
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"testing"
 	"time"
@@ -17,15 +16,7 @@ import (
 //
 //	WEIR_BENCH_MODEL=model.gguf go test ./engine/llm -run - -bench Speculation -benchtime 100x
 func BenchmarkSpeculation(b *testing.B) {
-	path := os.Getenv("WEIR_BENCH_MODEL")
-	if path == "" {
-		b.Skip("WEIR_BENCH_MODEL names no file")
-	}
-	f, err := gguf.Open(path)
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer f.Close()
+	f := benchFile(b)
 	for _, batch := range []int{1, 4, 16} {
 		for _, drafts := range []int{0, 8} {
 			b.Run(fmt.Sprintf("batch=%d/drafts=%d", batch, drafts), func(b *testing.B) { benchSpeculation(b, f, batch, drafts) })
