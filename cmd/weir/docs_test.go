@@ -164,6 +164,23 @@ func TestTroubleshootingNamesCodesThatExist(t *testing.T) {
 	}
 }
 
+// The index leads to every page.
+func TestDocumentsIndexHasEveryPage(t *testing.T) {
+	index, err := os.ReadFile("../../docs/index.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages, err := filepath.Glob("../../docs/*.md")
+	if err != nil || len(pages) < 10 {
+		t.Fatal(pages, err)
+	}
+	for _, page := range pages {
+		if name := filepath.Base(page); name != "index.md" && !strings.Contains(string(index), "]("+name) {
+			t.Errorf("docs/index.md does not lead to %s", name)
+		}
+	}
+}
+
 // Every link of a page to another one leads to a file.
 func TestLinksLeadSomewhere(t *testing.T) {
 	pages, err := filepath.Glob("../../docs/*.md")
