@@ -109,15 +109,10 @@ func (c *pool) run(p *pooling.Request, t priority.Terms, who quota.Holder) *api.
 	}
 	defer s.running.Leave()
 	tokens := p.Tokens()
-	paid, fault := c.reserve(who, quota.Ask{Input: int64(tokens), Price: p.Price}, 0)
-	if fault != nil {
+	paid, fault, over := c.pay(who, quota.Ask{Input: int64(tokens), Price: p.Price})
+	if over {
 		return fault
 	}
-	if fault, answered := c.key.take(); answered {
-		paid.Settle(quota.Use{})
-		return fault
-	}
-	c.started = true
 	r := c.begin(edge.RequestStart{ID: p.ID, Endpoint: c.endpoint.route, Model: p.Model.ID, Version: p.Model.Version, Class: t.Class, Prompts: len(p.Texts), PromptTokens: tokens, Parsed: p.Parsed})
 	asked := c.embedding(p, t)
 	fault = internalError("panic") // which is on its way to the boundary that answers it, where nothing else is noted

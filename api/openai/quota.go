@@ -72,6 +72,20 @@ func (c *call) reserve(who quota.Holder, ask quota.Ask, most int64) (*meter.Bill
 	return meter.NewBill(m, g, most), nil
 }
 
+// pay reserves what a request is expected to use and takes its idempotency key: from here on the request is executed. over: it is not, since it
+// is refused with a fault, or the key's answer is written.
+func (c *call) pay(who quota.Holder, ask quota.Ask) (paid *meter.Bill, fault *api.Error, over bool) {
+	if paid, fault = c.reserve(who, ask, 0); fault != nil {
+		return nil, fault, true
+	}
+	if fault, over = c.key.take(); over {
+		paid.Settle(quota.Use{})
+		return nil, fault, true
+	}
+	c.started = true
+	return paid, nil, false
+}
+
 // tellRemaining tells the client what is left, on an answer to a request that
 // reserves nothing.
 func (c *call) tellRemaining(m *models.Model) {
