@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strings"
 	"syscall"
@@ -25,20 +24,8 @@ import (
 //
 //	WEIR_BENCH_MODEL=model.gguf go test ./engine/llm -run - -bench Adapters -benchtime 40x
 func BenchmarkAdapters(b *testing.B) {
-	path := os.Getenv("WEIR_BENCH_MODEL")
-	if path == "" {
-		b.Skip("WEIR_BENCH_MODEL names no file")
-	}
-	f, err := gguf.Open(path)
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer f.Close()
-	m, err := loadModel(f)
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer m.release()
+	f := benchFile(b)
+	m := loadBenchModel(b, f)
 	c := kernel.NewCPU((&Options{}).threads(), isa.Best())
 	defer c.Close()
 	kv, err := attend.NewPages(m.cacheShape.sized(attend.KVF16, 16, 1025).Tables)

@@ -27,18 +27,24 @@ func benchFile(b *testing.B) *gguf.File {
 	return f
 }
 
+// loadBenchModel loads a file.
+func loadBenchModel(b *testing.B, f *gguf.File) *model {
+	b.Helper()
+	m, err := loadModel(f)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = m.release() })
+	return m
+}
+
 // BenchmarkForward times the forward pass alone, without scheduler and
 // sampling, on the file named by WEIR_BENCH_MODEL: prefill of 512 rows, and
 // decode of n sequences at 128 tokens with the output matrix.
 //
 //	WEIR_BENCH_MODEL=model.gguf go test ./engine/llm -run - -bench Forward
 func BenchmarkForward(b *testing.B) {
-	f := benchFile(b)
-	m, err := loadModel(f)
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer m.release()
+	m := loadBenchModel(b, benchFile(b))
 	level, err := isa.Parse(os.Getenv("WEIR_BENCH_LEVEL"))
 	if err != nil {
 		b.Fatal(err)
