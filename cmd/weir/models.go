@@ -112,7 +112,8 @@ func newModelsList() *cobra.Command {
 		}
 		return errors.Join(listErr, m.print(kept, func(w io.Writer) error {
 			if len(kept) == 0 {
-				fmt.Fprintf(m.cmd.ErrOrStderr(), "There are no models in %s: weir models import FILE NAME:TAG makes one, weir models pull brings one in.\n", m.registry.Dir())
+				fmt.Fprintf(m.cmd.ErrOrStderr(), "There are no models in %s. weir pull NAME brings one in, %s say; weir models import FILE NAME:TAG makes one of a file. The built-in model needs none.\n",
+					m.registry.Dir(), beginnings())
 				return nil
 			}
 			return listModels(w, kept)

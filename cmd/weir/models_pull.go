@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -12,6 +13,7 @@ import (
 	"weir/internal/server/folder"
 	"weir/internal/unit"
 	"weir/router/registry"
+	"weir/router/registry/catalog"
 )
 
 func newModelsPush() *cobra.Command {
@@ -69,7 +71,7 @@ func newModelsPull() *cobra.Command {
 		}
 		switch {
 		case len(args) == 0:
-			return &console.UsageError{Err: errors.New("no model is named, and there is no preload list"), Hint: "name what to pull, or set --models-preload"}
+			return &console.UsageError{Err: errors.New("no model is named, and there is no preload list"), Hint: "name one, " + beginnings() + " say, or set --models-preload; the page of a running server lists more, with their sizes"}
 		case len(args) > 1 && *as != "":
 			return &console.UsageError{Err: errors.New("--as with several models"), Hint: "pull them one by one"}
 		}
@@ -86,6 +88,17 @@ func newModelsPull() *cobra.Command {
 		return m.print(list, func(w io.Writer) error { return listModels(w, list) })
 	})
 	return cmd
+}
+
+// beginnings are names of small models to begin with.
+func beginnings() string {
+	var names []string
+	for _, m := range catalog.All() {
+		if m.Use == catalog.Chat && len(names) < 2 && !strings.Contains(m.Name, "/") {
+			names = append(names, m.Name)
+		}
+	}
+	return strings.Join(names, " or ")
 }
 
 // warnLate shows an error beside a result that is whole.

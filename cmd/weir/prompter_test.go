@@ -77,7 +77,13 @@ func TestChatCommands(t *testing.T) {
 		{"/set top_p 0.9", "", ""},
 		{"/set --max-tokens 5", "", ""},
 		{"/set verbose", "", ""},
-		{"/set", "  temperature  0.5\n  top-p        0.9\n  top-k        0\n  max-tokens   5\n  seed         0\n  verbose      true\n  plain        false\n", ""},
+		{"/set", "  temperature  0.5      sampling temperature; 0 always takes the most probable token\n" +
+			"  top-p        0.9      sample from the most probable tokens whose probabilities add up to this\n" +
+			"  top-k        0        sample from this many of the most probable tokens; 0 is all\n" +
+			"  max-tokens   5        longest answer; 0 is the rest of the context\n" +
+			"  seed         0        the same seed gives the same answer; 0 takes a new one each time\n" +
+			"  verbose      true     counts and tokens per second after each answer\n" +
+			"  plain        false    answers as they come, without showing their Markdown\n", ""},
 		{"/set temperature", "  temperature 0.5\n", ""},
 		{"/set temperature 9", "", "weir: --temperature 9: it takes a number from 0 to 2\n"},
 		{"/set seed x", "", "weir: seed \"x\": it takes a whole number, 0 or more\n"},

@@ -76,8 +76,8 @@ func (p *prompter) settings(o *runOptions) *pflag.FlagSet {
 	f := pflag.NewFlagSet("set", pflag.ContinueOnError)
 	f.SortFlags = false
 	addSamplingFlags(f, o)
-	f.BoolVar(&o.verbose, "verbose", o.verbose, "")
-	f.BoolVar(&o.plain, "plain", o.plain, "")
+	f.BoolVar(&o.verbose, "verbose", o.verbose, "counts and tokens per second after each answer")
+	f.BoolVar(&o.plain, "plain", o.plain, "answers as they come, without showing their Markdown")
 	return f
 }
 
@@ -90,7 +90,7 @@ func (p *prompter) set(args string) error {
 	changed := p.talk.options
 	f := p.settings(&changed)
 	if name == "" {
-		f.VisitAll(func(s *pflag.Flag) { fmt.Fprintf(p.out, "  %-12s %s\n", s.Name, s.Value) })
+		f.VisitAll(func(s *pflag.Flag) { fmt.Fprintf(p.out, "  %-12s %-8s %s\n", s.Name, s.Value, s.Usage) })
 		return nil
 	}
 	s := f.Lookup(name)
