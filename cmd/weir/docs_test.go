@@ -15,8 +15,9 @@ import (
 )
 
 // foreign are flags of other programs that the documents name: of the scripts in bench/clients, of the servers that
-// weir is compared with, of Prometheus, Kubernetes and numactl.
+// weir is compared with, of Prometheus, AIPerf, Kubernetes and numactl.
 var foreign = strings.Fields(`--help --version
+	--endpoint-type --streaming --use-server-token-count --request-count --isl --osl --extra-inputs --random-seed
 	--all --embeddings --tools --weir --onnx --out --seconds --schemas --limit
 	--repack --no-repack --kl-divergence --enable-prefix-caching
 	--enable-prompt-tokens-details --kv-events-config --page-size --prefix-caching-hash-algo --data-parallel-external-lb
