@@ -51,7 +51,7 @@ func TestLongSequenceTakesWhatItsWindowsNeed(t *testing.T) {
 func TestGroupsKeepTheInvariants(t *testing.T) {
 	worlds := 400
 	if testing.Short() {
-		worlds = 80
+		worlds = 40
 	}
 	steps, preemptions := 0, uint64(0)
 	for seed := uint64(10_000); worlds > 0; seed++ {

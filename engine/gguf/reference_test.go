@@ -8,6 +8,7 @@ import (
 )
 
 func TestReferenceFilesParseAndRead(t *testing.T) {
+	reference.Slow(t)
 	paths, err := filepath.Glob(filepath.Join(reference.Path(t, "testdata"), "*", "*.gguf"))
 	if err != nil || len(paths) == 0 {
 		t.Fatalf("no reference files: %v", err)

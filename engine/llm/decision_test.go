@@ -13,6 +13,7 @@ import (
 
 	"weir/engine/gguf"
 	"weir/internal/inference"
+	"weir/internal/reference"
 )
 
 func openScored(t *testing.T, name string) (e *Encoder, scores []float32, tokens []int32) {
@@ -187,6 +188,7 @@ func TestHeadsOfAFileAreChecked(t *testing.T) {
 
 // Files with heads, changed at random places, mostly of what says what the tensors are: what opens answers or refuses, and nothing panics.
 func TestMutantsOfHeads(t *testing.T) {
+	reference.Slow(t)
 	r := rand.New(rand.NewPCG(5, 5))
 	opened := 0
 	for _, m := range []tinyText{

@@ -83,6 +83,7 @@ func TestDraftModelsKeepTheirCache(t *testing.T) {
 // Files of one family pad their vocabulary differently: a request may name tokens that the draft model has no row for, and the draft model may
 // propose tokens that the model does not have.
 func TestDraftModelsOfOtherVocabularySizes(t *testing.T) {
+	reference.Slow(t)
 	f := families[0]
 	var want []string
 	plain := start(t, f, Options{EndTokens: []int32{9}})

@@ -295,6 +295,7 @@ func TestUnfitMTPHeadsAreRefused(t *testing.T) {
 
 // An adapter changes the model and not the head: what the head proposes changes no answer with one, also while others have another.
 func TestMTPHeadsChangeNoAnswerOfAdapters(t *testing.T) {
+	reference.Slow(t)
 	f := headed[2]
 	plain, _, _ := withAdapters(t, f, Options{}, 2)
 	o := everyDraft(4)

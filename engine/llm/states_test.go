@@ -30,6 +30,7 @@ func hybrids() (list []tiny) {
 // Chats of several turns behind shared system prompts, all of them at the same time and with so few blocks that sequences are displaced amid their answers,
 // find what was computed before except for blocks that are not whole, and answer as without a cache.
 func TestConversationsOfHybridsFindTheirStates(t *testing.T) {
+	reference.Slow(t)
 	all := hybrids()
 	if reference.Raced {
 		all = all[:1]
@@ -95,6 +96,7 @@ func converse(t *testing.T, f tiny, alone *Engine) (preempted uint64) {
 
 // Where few blocks and few slots displace sequences amid their answers, these are the same.
 func TestHybridsAnswerTheSameWherePreempted(t *testing.T) {
+	reference.Slow(t)
 	for _, f := range hybrids() {
 		t.Run(f.arch, func(t *testing.T) {
 			var want [][]int32
