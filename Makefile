@@ -176,7 +176,7 @@ CHECKS = format-check vet lint fetch check-generate test test-purego test-race s
 
 # Steps share what they compile: everything but the race detector's binaries and the bindings to C is built as the binary is. vet runs
 # before the tests, so these do not do it again.
-SHARED = BINARIES="-p 3" CGO_ENABLED=0 GOFLAGS="$$GOFLAGS -trimpath $(GCFLAGS)" TESTFLAGS=-vet=off
+SHARED = CGO_ENABLED=0 GOFLAGS="$$GOFLAGS -trimpath $(GCFLAGS)" TESTFLAGS=-vet=off
 
 # A step that hangs is ended, and named, before the one who started the run gives up on all of it.
 STEP_LIMIT ?= 20m
