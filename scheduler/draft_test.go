@@ -309,7 +309,7 @@ func TestDraftsPayOrStop(t *testing.T) {
 func TestDraftsNeverCost(t *testing.T) {
 	rng := rand.New(rand.NewPCG(28, 4))
 	best := 1.0
-	for range reference.Repeats(10, 60, 2000) {
+	for range reference.Repeats(20, 60, 2000) {
 		weights, row := time.Duration(1+rng.IntN(40))*time.Millisecond, time.Duration(1+rng.IntN(20_000))*time.Microsecond
 		chance, sequences, states := rng.Float64(), []int{1, 4, 16, 32}[rng.IntN(4)], rng.IntN(2) == 0
 		if rng.IntN(3) == 0 {
