@@ -29,6 +29,8 @@ var (
 	graniteLayout     = objects("<|tool_call|>[", "]")
 	phiLayout         = objects("<|tool_call|>[", "]<|/tool_call|>")
 	functoolsLayout   = objects("functools[", "]")
+	longcatLayout     = layout{open: `<longcat_tool_call>{"name": "`, mid: nameArguments, close: "}</longcat_tool_call>", sep: "\n"}
+	internLMLayout    = layout{open: "<|action_start|><|plugin|>\n{\"name\": \"", mid: nameParameters, close: "}<|action_end|>", single: true}
 	nemotronLayout    = objects("<TOOLCALL>[", "]</TOOLCALL>")
 	aprielLayout      = objects("<tool_calls>[", "]</tool_calls>")
 	graniteCodeLayout = layout{open: "<function_call> {\"name\": \"", mid: nameArguments, close: "}", sep: "\n"}

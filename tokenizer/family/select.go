@@ -16,6 +16,7 @@ var peerNames = map[string]string{
 	"glm45": "glm4", "glm47": "glm4", "minimax_m2": "minimax-m2", "minimax_m3": "minimax-m3", "phi4_mini_json": "phi4", "granite4": "hermes",
 	"gigachat3": "gigachat", "minicpm5xml": "minicpm5", "muse_glimmer": "muse-glimmer", "hy_v3": "hy3", "solar_open2": "solar-open2",
 	"openai": "harmony", "cohere_command": "command-r7b", "cohere_command3": "command-r7b", "qwen3_json": "hermes", "mimo": "qwen3-coder", "ling3": "glm4",
+	"jamba": "apriel", "hunyuan_a13b": "apriel", "ernie45": "hermes", "xlam": "hermes",
 }
 
 // none is the name for neither calls nor thoughts.

@@ -25,6 +25,12 @@ var (
 	nemotron = &markup{
 		openers: []string{"<TOOLCALL>"}, closers: []string{"</TOOLCALL>"}, crumbs: "}]", read: readObject, item: readCall,
 	}
+	longcat = &markup{
+		openers: []string{"<longcat_tool_call>"}, closers: []string{"</longcat_tool_call>"}, crumbs: "}]", read: readObject, item: readCall,
+	}
+	internLM = &markup{
+		openers: []string{"<|action_start|><|plugin|>"}, closers: []string{"<|action_end|>"}, crumbs: "}]", read: readObject, item: readCall,
+	}
 	apriel = &markup{
 		openers: []string{"<tool_calls>"}, closers: []string{"</tool_calls>"}, crumbs: "}]", read: readObject, item: readCall,
 		dropped: []string{"[END FINAL RESPONSE]"},
@@ -200,6 +206,8 @@ var candidates = []candidate{
 	{name: "phi4", calls: phi, layout: phiLayout, has: []string{"<|tool_call|>", "<|/tool_call|>"}},
 	{name: "granite", calls: granite, layout: graniteLayout, has: []string{"<|tool_call|>"}},
 	{name: "functools", calls: functools, layout: functoolsLayout, has: []string{"functools["}},
+	{name: "longcat", calls: longcat, layout: longcatLayout, has: []string{"<longcat_tool_call>"}},
+	{name: "internlm", calls: internLM, layout: internLMLayout, has: []string{"<|action_start|>", "<|plugin|>"}},
 	{name: "nemotron", calls: nemotron, layout: nemotronLayout, has: []string{"<TOOLCALL>"}},
 	{name: "gigachat-v3.1", calls: gigachat, layout: gigachatLayout, has: []string{"<|function_call|>"}},
 	{name: "gigachat", calls: gigachat, layout: gigachatOldLayout, has: []string{"function call", "<|role_sep|>"}},

@@ -16,6 +16,15 @@ var written = []struct{ name, family, in, want string }{
 	{"G4 a marker that is only thought of", "hermes", "<think>The tag is <tool_call>, I think.", "R(The tag is <tool_call>, I think.)"},
 	{"G4 text that begins without the thought's end", "command-r7b", "<|START_THINKING|>a<|START_RESPONSE|>b<|END_RESPONSE|>", "R(a)T(b)"},
 
+	{"LongCat's markers, by vLLM's test", "longcat", "Sure.\n<longcat_tool_call>{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Tokyo\"}}</longcat_tool_call>\n<longcat_tool_call>{\"name\": \"noop\", \"arguments\": {}}</longcat_tool_call>",
+		`T(Sure.)C(get_weather {"city": "Tokyo"})C(noop {})`},
+	{"InternLM 2's markers, by vLLM's test", "internlm", "Let me see.<|action_start|><|plugin|>{\"name\": \"get_weather\", \"parameters\": {\"city\": \"Tokyo\"}}<|action_end|>",
+		`T(Let me see.)C(get_weather {"city": "Tokyo"})`},
+	{"Jamba and Hunyuan A13B, by vLLM's tests", "apriel", " Sure! <tool_calls>[\n    {\"name\": \"get_weather\", \"arguments\": {\"city\": \"Dallas\"}},\n    {\"name\": \"noop\", \"arguments\": {}}\n]</tool_calls>",
+		`T( Sure!)C(get_weather {"city": "Dallas"})C(noop {})`},
+	{"xLAM's bare list behind a thought, by vLLM's test", "hermes", `<think>I'll help.</think>[{"name": "get_weather", "arguments": {"city": "Dallas"}}]`,
+		`R(I'll help.)C(get_weather {"city": "Dallas"})`},
+
 	{"G6 quotes in a string of Python", "lfm2", `<|tool_call_start|>[get_weather(city='sed -n '360,450p' /x', days=2)]<|tool_call_end|>`,
 		`C(get_weather {"city": "sed -n '360,450p' /x", "days": 2})`},
 	{"G6 double quotes in one", "lfm2", `<|tool_call_start|>[get_weather(city="say "hi" to all")]<|tool_call_end|>`, `C(get_weather {"city": "say \"hi\" to all"})`},
