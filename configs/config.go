@@ -371,7 +371,7 @@ func settings(c *Config) []Setting {
 			Usage:   "time after which an answer leaves the response cache",
 			binding: bindDuration(&c.API.ResponseCache.MaxAge, time.Second, 366*24*time.Hour)},
 	}
-	return slices.Concat(list, modelSettings(&c.Model), engineSettings(&c.Engine), registrySettings(c), predictSettings(c), schedulerSettings(c), storeSettings(c), filesSettings(c), quotaSettings(c), telemetrySettings(c))
+	return slices.Concat(list, modelSettings(&c.Model), engineSettings(&c.Engine), []Setting{speculativeSetting(c)}, registrySettings(c), predictSettings(c), schedulerSettings(c), storeSettings(c), filesSettings(c), quotaSettings(c), telemetrySettings(c))
 }
 
 // modelSettings are those of what is served and under which names.
@@ -453,7 +453,7 @@ func engineSettings(e *Engine) []Setting {
 			Usage:   "type of the KV cache; auto is q8_0 where the model's heads allow it and answers stay near those with f16, else f16, which takes twice the memory; q4_0 takes half of q8_0's and costs answers, f32 is for reference runs",
 			binding: bindChoice(&e.KVType, KVTypes)},
 		{Key: "engine.kv_cache_memory_bytes", Flag: "kv-cache-memory-bytes",
-			Usage:   "memory of the KV cache; 0 derives it from the memory that is free",
+			Usage:   "memory of the KV cache, states of recurrent layers and draft models' caches included; 0 derives it from the memory that is free",
 			binding: bindBytes(&e.KVMemoryBytes, "")},
 		{Key: "engine.check_tensors", Flag: "check-tensors",
 			Usage:   "read every weight once and refuse values that are not finite",

@@ -337,7 +337,7 @@ func (m *modelHealth) print(row func(...string)) {
 		row("context", fmt.Sprintf("%d tokens; %d would be served", e.ContextLength, e.MaxModelLen))
 		return
 	}
-	row("memory", fmt.Sprintf("%s of weights and %s of KV cache", unit.Bytes(e.WeightBytes), unit.Bytes(e.KVBytes)))
+	row("memory", local.Memory(e.info))
 	row("weights", fmt.Sprintf("%.3g GB read for each token", m.BytesPerToken/1e9))
 	e.printDrafts(row)
 	e.printAdapters(row)

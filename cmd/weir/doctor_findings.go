@@ -79,7 +79,7 @@ func (d *diagnosis) checkFit(i llm.Info) {
 	if d.Model.Engine != nil {
 		adapters = d.Model.Engine.AdapterBytes
 	}
-	switch total := i.WeightBytes + i.InputBytes + i.DraftBytes + adapters + i.KVBytes; {
+	switch total := i.MemoryBytes() + adapters; {
 	case i.WeightBytes > free:
 		d.Model.Runs = false
 		d.Model.WhyNot = fmt.Sprintf("its weights take %s and %s of memory are available; use a smaller quantisation or free memory",

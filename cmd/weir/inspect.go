@@ -115,9 +115,12 @@ type engineReport struct {
 	ContextLength   int      `json:"context_length"`
 	MaxModelLen     int      `json:"max_model_len"`
 	WeightBytes     int64    `json:"weight_bytes"`
-	DraftBytes      int64    `json:"draft_model_bytes,omitempty"` // weights, keys and values of --speculative-model; of an MTP head keys and values
-	AdapterBytes    int64    `json:"adapter_bytes,omitempty"`     // of all that --lora-modules names
-	TableBytes      int64    `json:"table_bytes,omitempty"`       // of a table that stays in the file, see llm.Info
+	DraftBytes      int64    `json:"draft_model_bytes,omitempty"`    // weights, keys and values of --speculative-model; of an MTP head keys and values
+	DraftKVBytes    int64    `json:"draft_kv_cache_bytes,omitempty"` // of these, keys and values, which are a part of --kv-cache-memory-bytes
+	CacheBytes      int64    `json:"cache_bytes"`                    // what --kv-cache-memory-bytes bounds: keys and values, the drafts', and states
+	MemoryBytes     int64    `json:"memory_bytes"`                   // in all
+	AdapterBytes    int64    `json:"adapter_bytes,omitempty"`        // of all that --lora-modules names, on top
+	TableBytes      int64    `json:"table_bytes,omitempty"`          // of a table that stays in the file, see llm.Info
 	KVType          string   `json:"kv_cache_dtype"`
 	KVCost          *float64 `json:"kv_cache_cost_nats,omitempty"` // of q8_0; absent: not measured
 	KVBytes         int64    `json:"kv_cache_bytes"`
@@ -165,9 +168,9 @@ func (e *engineReport) printExperts(row func(...string)) {
 func (e *engineReport) printDrafts(row func(...string)) {
 	switch {
 	case e.info.MTPUsed:
-		row("drafts", "by its MTP head, whose keys and values take "+unit.Bytes(e.DraftBytes))
+		row("drafts", "by its MTP head")
 	case e.DraftBytes > 0:
-		row("drafts", "by a model of its own, in "+unit.Bytes(e.DraftBytes))
+		row("drafts", "by a model of its own")
 	case e.MTP:
 		row("drafts", "it has an MTP head: --speculative-mtp drafts with it")
 	}
@@ -282,7 +285,8 @@ func newEngineReport(i llm.Info) *engineReport {
 	r := &engineReport{
 		Architecture: i.Architecture, Layers: i.Layers, Width: i.Width, Heads: i.Heads, KVHeads: i.KVHeads,
 		HeadDim: i.HeadDim, FeedForward: i.FeedForward, Experts: i.Experts, ExpertsUsed: i.ExpertsUsed, VocabSize: i.VocabSize,
-		ContextLength: i.ContextLength, MaxModelLen: i.MaxModelLen, WeightBytes: i.WeightBytes, TableBytes: i.TableBytes, DraftBytes: i.DraftBytes,
+		ContextLength: i.ContextLength, MaxModelLen: i.MaxModelLen, WeightBytes: i.WeightBytes, TableBytes: i.TableBytes, DraftBytes: i.DraftBytes, DraftKVBytes: i.DraftKVBytes,
+		CacheBytes: i.CacheBytes(), MemoryBytes: i.MemoryBytes(),
 		KVType: i.KVType, KVCost: i.KVCost, KVBytes: i.KVBytes, KVTokens: i.KVTokens, KVBlocks: i.KVBlocks,
 		BlockTokens: i.BlockTokens, KVBytesPerToken: i.KVBytesPerToken, Sequences: local.FullSequences(i),
 		Threads: i.Threads, Digest: i.Digest, info: i, StateBytes: i.StateBytes, States: i.States,
@@ -532,7 +536,7 @@ func (r *report) printEngine(row func(...string)) {
 		row("digest", e.Digest)
 		return
 	}
-	row("memory", fmt.Sprintf("%s of weights and %s of KV cache", unit.Bytes(e.WeightBytes), unit.Bytes(e.KVBytes)))
+	row("memory", local.Memory(e.info))
 	e.printDrafts(row)
 	e.printAdapters(row)
 	e.printTable(row)

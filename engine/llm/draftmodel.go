@@ -63,7 +63,7 @@ const maxProposals = logitTile
 // openDraftModel reads the draft model of an engine that is built, of which small tells.
 func openDraftModel(e *Engine, small *Info, progress func(done, total int64)) (_ *draftModel, err error) {
 	opts := Options{
-		KVType: e.opts.KVType, BlockTokens: e.info.BlockTokens, KVBytes: draftKVBytes(&e.info, small), Level: e.opts.Level,
+		KVType: e.opts.KVType, BlockTokens: e.info.BlockTokens, KVBlocks: draftBlocks(e.info.KVTokens, small), Level: e.opts.Level,
 		Scheduler: scheduler.Config{MaxSeqs: e.opts.Scheduler.MaxSeqs, MaxDrafts: e.opts.Scheduler.MaxDrafts},
 	}
 	o, err := readOutline(e.opts.Draft, &opts)
@@ -125,12 +125,20 @@ func (o *Options) reserveDraft(f *gguf.File) (Info, error) {
 		return Info{}, fmt.Errorf("read the draft model: %w", err)
 	}
 	o.besideBytes = small.WeightBytes
+	o.beside = func(_ attend.KVType, tokens int) int64 { return draftKVBytes(tokens, &small) }
 	return small, nil
 }
 
-// draftKVBytes is the memory for a draft model's keys and values: of as many tokens as the model's cache has.
-func draftKVBytes(i, small *Info) int64 {
-	return int64(max(i.KVTokens, 2*i.BlockTokens)) * int64(small.KVBytesPerToken)
+// draftBlocks is how many blocks a draft model's cache has, null block included, beside a cache of so many tokens: for as many, at least two blocks of
+// them, whatever its windows are.
+func draftBlocks(tokens int, small *Info) int {
+	page := int64(small.kv.PageBytes())
+	return int((int64(max(tokens, 2*small.BlockTokens))*int64(small.KVBytesPerToken)+page-1)/page) + 1
+}
+
+// draftKVBytes is the memory of these.
+func draftKVBytes(tokens int, small *Info) int64 {
+	return int64(draftBlocks(tokens, small)) * int64(small.kv.PageBytes())
 }
 
 // maxVocabularyDifference is by how many tokens vocabularies may differ in length: files of one family pad it differently.

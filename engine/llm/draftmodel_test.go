@@ -67,7 +67,7 @@ func TestDraftModelsKeepTheirCache(t *testing.T) {
 	}
 	text := prompt(5, 90)
 	turn(text)
-	g := s.draftModel
+	g := s.drafts.model
 	if st := g.pool.Stats(); st.Referenced != 0 || len(g.read) != 0 || st.QueryTokens == 0 || st.HitTokens != 0 {
 		t.Fatalf("after a request %d texts are open, %+v", len(g.read), st)
 	}
@@ -108,7 +108,7 @@ func TestDraftModelsOfOtherVocabularySizes(t *testing.T) {
 func TestDraftModelsProposeAgain(t *testing.T) {
 	f := families[0]
 	s := newStepper(t, f, Options{Draft: f.file(t), Scheduler: scheduler.Config{MaxDrafts: 4}})
-	g := s.draftModel
+	g := s.drafts.model
 	text := func(request uint64, n int) scheduler.DraftText {
 		return scheduler.DraftText{ID: scheduler.SequenceID{Request: scheduler.ID(request)}, Domain: g.cache.Domain("tenant"), IDs: prompt(request, n)}
 	}

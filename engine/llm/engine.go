@@ -40,8 +40,7 @@ type Engine struct {
 	sched *scheduler.Scheduler       // the loop's, except for Check with mu held
 	end   map[inference.TokenID]bool // Options.EndTokens
 
-	draftModel *draftModel  // nil without Options.Draft and MTP
-	mtp        *mtpProposer // whose part draftModel is with Options.MTP; nil without
+	drafts drafting
 
 	blocks *blockLog // nil without Options.BlockEvents
 
@@ -71,6 +70,8 @@ type Stats struct {
 	Faults    uint64 // broken invariants found by the idle check
 	Rebuilds  uint64 // times that scheduler and block pool were rebuilt after a fault
 	LastFault string
+
+	DraftsStopped string // why the draft model or MTP head proposes no draft tokens any more; "": it does, or there is none
 }
 
 // Open reads a model into memory and hands its step loop to the compute pool. progress is called
@@ -156,17 +157,20 @@ func (e *Engine) build(f *gguf.File, progress func(done, total int64)) error {
 		e.opts.Scheduler.Lane = e.opts.Service.Lane()
 	}
 	if e.opts.Draft != nil {
-		if e.draftModel, err = openDraftModel(e, &small, progress); err != nil {
+		if e.drafts.model, err = openDraftModel(e, &small, progress); err != nil {
 			return fmt.Errorf("read the draft model: %w", err)
 		}
-		e.opts.Scheduler.Proposer, e.opts.Draft = e.draftModel, nil
-		e.info.DraftBytes = e.draftModel.bytes()
+		e.opts.Draft = nil
+		e.info.DraftBytes, e.info.DraftKVBytes = e.drafts.model.bytes(), e.drafts.model.kvBytes
 	}
 	if e.opts.MTP {
-		if e.mtp, err = openMTP(e, o); err != nil {
+		if e.drafts.mtp, err = openMTP(e, o); err != nil {
 			return fmt.Errorf("open the MTP head: %w", err)
 		}
-		e.draftModel, e.opts.Scheduler.Proposer = &e.mtp.draftModel, e.mtp
+		e.drafts.model = &e.drafts.mtp.draftModel
+	}
+	if e.drafts.faults = &e.loop.faults; e.drafts.is() {
+		e.opts.Scheduler.Proposer = &e.drafts
 	}
 	if err := e.openScheduler(); err != nil {
 		return err
@@ -193,10 +197,8 @@ func (e *Engine) openScheduler() error {
 	if err != nil {
 		return err
 	}
-	if e.draftModel != nil {
-		if err := e.draftModel.reset(); err != nil {
-			return err
-		}
+	if err := e.drafts.reset(); err != nil {
+		return err
 	}
 	sched, err := scheduler.New(e.opts.Scheduler, pool)
 	if err != nil {
@@ -223,7 +225,7 @@ func (e *Engine) release() {
 		_ = e.kv.Close()
 	}
 	_ = e.states.close()
-	_ = e.draftModel.close()
+	_ = e.drafts.model.close()
 	if e.model != nil {
 		_ = e.model.release()
 	}

@@ -27,6 +27,7 @@ const (
 	constraining
 	listing
 	transferring
+	proposing
 	numPhases
 )
 
@@ -35,7 +36,7 @@ func (p phase) String() string {
 		"taking in a request", "planning a step", "computing a step", "emitting tokens", "committing a step",
 		"reporting a step", "finishing a request", "checking the counts", "a hook",
 		"resetting the prefix cache", "explaining requests", "a request's constraint", "listing the prefix cache",
-		"transferring kv blocks",
+		"transferring kv blocks", "proposing draft tokens",
 	}[p]
 }
 

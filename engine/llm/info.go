@@ -50,6 +50,7 @@ type Info struct {
 	KVBytes         int64
 	WeightBytes     int64 // in memory
 	DraftBytes      int64 // of the draft model: weights, keys and values; of an MTP head keys and values, since its weights are among WeightBytes; 0 without one
+	DraftKVBytes    int64 // of DraftBytes, keys and values
 	MTP             bool  // the file has an MTP head that Options.MTP can draft with
 	MTPUsed         bool  // it drafts
 	TableBytes      int64 // of a table in the file of which a step reads the rows of its tokens; no part of WeightBytes
@@ -63,6 +64,14 @@ type Info struct {
 
 	kv     cacheShape
 	kvStep int // rows
+}
+
+// CacheBytes is the memory that Options.KVBytes bounds: keys and values, those of a draft model or MTP head, and states of recurrent layers.
+func (i *Info) CacheBytes() int64 { return i.KVBytes + i.DraftKVBytes + i.StateBytes*int64(i.States) }
+
+// MemoryBytes is what the model takes in all: weights, those of a draft model, the largest step's inputs, and CacheBytes. Adapters are not counted.
+func (i *Info) MemoryBytes() int64 {
+	return i.WeightBytes + i.InputBytes + i.DraftBytes - i.DraftKVBytes + i.CacheBytes()
 }
 
 // Ranks reports whether the model is a reranker: a classifier of one label, or of those that converters of language models write, yes and no.
@@ -126,7 +135,8 @@ func Describe(f *gguf.File, opts Options) (Info, error) {
 	}
 	i := o.describe(f, opts.threads())
 	if opts.Draft != nil {
-		i.DraftBytes = small.WeightBytes + draftKVBytes(&i, &small)
+		i.DraftKVBytes = draftKVBytes(i.KVTokens, &small)
+		i.DraftBytes = small.WeightBytes + i.DraftKVBytes
 	}
 	return i, nil
 }
@@ -148,7 +158,8 @@ func (o *outline) describe(f *gguf.File, threads int) Info {
 	}
 	i.MTP = o.hasMTP() == nil
 	if o.plan.mtp != nil {
-		i.MTPUsed, i.DraftBytes = true, o.mtpShape(&i).Bytes()
+		i.MTPUsed, i.DraftKVBytes = true, o.mtpShape(t, i.BlockTokens, i.KVTokens).Bytes()
+		i.DraftBytes = i.DraftKVBytes
 	}
 	if h.embeds() {
 		o.describeEncoder(&i)

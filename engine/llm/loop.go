@@ -110,6 +110,10 @@ func (l *loop) check() {
 		l.faults.recounted(err)
 		l.rebuild(fmt.Errorf("%w: %w", inference.ErrInternal, err))
 	}
+	if err := l.e.drafts.check(len(l.live)); err != nil {
+		l.faults.recounted(err)
+		l.publish()
+	}
 }
 
 // publish makes the state after a step visible to other goroutines.
@@ -120,7 +124,7 @@ func (l *loop) publish() {
 	}
 	s := Stats{
 		Scheduler: e.sched.Stats(), Cache: e.pool.Stats(),
-		Steps: l.steps, Panics: f.panics, Faults: f.recounts, Rebuilds: f.rebuilds, LastFault: f.last,
+		Steps: l.steps, Panics: f.panics, Faults: f.recounts, Rebuilds: f.rebuilds, LastFault: f.last, DraftsStopped: e.drafts.why(),
 	}
 	estimates := e.sched.CostEstimates()
 	e.mu.Lock()
@@ -255,8 +259,8 @@ func (l *loop) compute() {
 func (l *loop) forward(b *batch, kv *attend.Pages, rows block) {
 	if len(b.tokens) > 0 {
 		l.e.model.forward(l.e.cpu, kv, b)
-		if l.e.mtp != nil && b == &l.batch {
-			l.e.mtp.takeHidden(&l.plan, b.hidden)
+		if b == &l.batch {
+			l.e.drafts.takeHidden(&l.plan, b.hidden)
 		}
 		b.keepLogits(l.e.model.width)
 		l.out.run(b, rows)
@@ -266,9 +270,7 @@ func (l *loop) forward(b *batch, kv *attend.Pages, rows block) {
 // gather lays the plan's rows out as a batch; those that need logits are batch.output. What measures is a batch of its own, behind the other.
 func (l *loop) gather() {
 	l.out.reset()
-	if l.e.mtp != nil {
-		l.e.mtp.hiddenRows = l.e.mtp.hiddenRows[:0] // of a step that did not complete
-	}
+	l.e.drafts.begin()
 	l.arrange()
 	l.gatherInto(&l.batch, false)
 	l.gatherInto(&l.fine, true)
@@ -328,12 +330,12 @@ func (l *loop) gatherInto(b *batch, fine bool) {
 func (l *loop) wantHidden(b *batch, chunk, row int) {
 	c := &l.plan.Chunks[chunk]
 	r := c.User.(*job).req
-	if l.e.mtp == nil || r.Given != nil || !r.Speculation.Or(l.e.opts.Speculate) {
+	if !l.e.drafts.wantsHidden() || r.Given != nil || !r.Speculation.Or(l.e.opts.Speculate) {
 		return
 	}
 	n := max(c.LogitRows, c.Hidden)
 	if n > 0 {
-		l.e.mtp.expectHidden(chunk, c.Start+c.Count-n, len(b.output), n)
+		l.e.drafts.mtp.expectHidden(chunk, c.Start+c.Count-n, len(b.output), n)
 	}
 	for r := c.Count - n; r < c.Count-c.LogitRows; r++ {
 		b.output = append(b.output, row+r)

@@ -175,7 +175,11 @@ func readOutline(f *gguf.File, opts *Options) (*outline, error) {
 // sized is the budget beside the weights and the inputs of layers, which take no part of the memory that a cache leaves for a step.
 func (o *outline) sized(opts *Options) (budget, error) {
 	o.inputBytes = o.weights.inputs.rowBytes(o.depth) * int64(opts.mostRows())
-	return opts.size(o.plan.cacheShape(), o.kvType(opts), o.context, o.weightBytes+o.inputBytes+opts.besideBytes, 4*int64(o.plan.stateValues))
+	with := *opts
+	if o.plan.mtp != nil {
+		with.beside = func(t attend.KVType, tokens int) int64 { return o.mtpShape(t, with.blockTokens(), tokens).Bytes() }
+	}
+	return with.size(o.plan.cacheShape(), o.kvType(opts), o.context, o.weightBytes+o.inputBytes+opts.besideBytes, 4*int64(o.plan.stateValues))
 }
 
 // load reads the weights.

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"weir/engine/kernel"
+	"weir/engine/kernel/attend"
 	"weir/engine/kernel/weight"
 )
 
@@ -53,10 +54,9 @@ func (o *outline) planMTP() error {
 	return nil
 }
 
-// mtpShape is the store of the head's keys and values: of as many tokens as the model's cache has.
-func (o *outline) mtpShape(i *Info) cacheShape {
-	t := o.budget.shape.Tables[0]
-	return o.plan.mtp.cacheShape().sized(t.Type, t.BlockTokens, max(i.KVTokens, 2*t.BlockTokens)/t.BlockTokens+1)
+// mtpShape is the store of the head's keys and values beside a cache of so many tokens: of as many.
+func (o *outline) mtpShape(t attend.KVType, blockTokens, tokens int) cacheShape {
+	return o.plan.mtp.cacheShape().sized(t, blockTokens, max(tokens, 2*blockTokens)/blockTokens+1)
 }
 
 // wantHead wants the tensors of an MTP head with this plan.

@@ -202,7 +202,7 @@ func TestMTPHeadsProposeByTheWholeText(t *testing.T) {
 		o := everyDraft(3)
 		o.EndTokens, o.KVType, o.Scheduler.PrefillChunk = nil, attend.KVF32, 24
 		s := newStepper(t, f, o)
-		w := &watched{mtpProposer: s.mtp}
+		w := &watched{mtpProposer: s.drafts.mtp}
 		s.opts.Scheduler.Proposer = w
 		if err := s.openScheduler(); err != nil {
 			t.Fatal(err)
@@ -217,10 +217,10 @@ func TestMTPHeadsProposeByTheWholeText(t *testing.T) {
 		several := greedy(prompt(7, 40), 12)
 		several.N, several.Sampling.Temperature, several.Sampling.Seed = 3, 0.9, 5
 		turn(several)
-		if st := s.mtp.pool.Stats(); st.Referenced != 0 || len(s.mtp.read) != 0 || st.HitTokens < 64 {
-			t.Errorf("%s: %d texts are open, %+v", f.arch, len(s.mtp.read), st)
+		if st := s.drafts.mtp.pool.Stats(); st.Referenced != 0 || len(s.drafts.mtp.read) != 0 || st.HitTokens < 64 {
+			t.Errorf("%s: %d texts are open, %+v", f.arch, len(s.drafts.mtp.read), st)
 		}
-		if err := s.mtp.pool.Check(); err != nil {
+		if err := s.drafts.mtp.pool.Check(); err != nil {
 			t.Error(err)
 		}
 		if len(w.ids) < 15 {

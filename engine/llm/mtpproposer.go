@@ -51,7 +51,8 @@ const maxPending = 64
 func openMTP(e *Engine, o *outline) (_ *mtpProposer, err error) {
 	m, b := e.model.mtpHead, &o.budget
 	g := &mtpProposer{draftModel: draftModel{cpu: e.cpu, vocab: e.model.vocab, model: m}}
-	blockTokens, shape := b.shape.blockTokens(), o.mtpShape(&e.info)
+	blockTokens := b.shape.blockTokens()
+	shape := o.mtpShape(b.shape.Tables[0].Type, blockTokens, e.info.KVTokens)
 	if g.kv, err = attend.NewPages(shape.Tables); err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package llm
 import (
 	"cmp"
 	"fmt"
+	"sort"
 	"strings"
 	"time"
 
@@ -29,7 +30,7 @@ type Options struct {
 	KVType      attend.KVType         // of the cache; Auto goes by the size of heads, and by what is measured on Sample
 	Fine        bool                  // all products are fine, see weight.Product: the exact weights' answers, and slower prompts
 	DType       DType                 // of text encoders' products with matrices of floats
-	KVBytes     int64                 // memory for the cache; 0 is chosen from what the machine has free
+	KVBytes     int64                 // memory for the cache, states and a draft model's cache included; 0 is chosen from what the machine has free
 	Sample      []inference.TokenID   // a text on which a model that is loaded is measured; nil: Auto goes by the size of heads alone
 	CacheCosts  CacheCosts            // what was measured before; nil: each load measures
 	OnMeasure   func(done, total int) // hears how far the measuring on Sample is, in rows; nil: none
@@ -60,11 +61,11 @@ type Options struct {
 	Speculate bool
 
 	// Draft is a small model of the same vocabulary that proposes draft tokens where the text so far gives none; nil: there is none. It keeps as
-	// many tokens as the cache, in memory of its own. It may be closed when Open has returned.
+	// many tokens as the cache, in a part of KVBytes. It may be closed when Open has returned.
 	Draft *gguf.File
 
 	// MTP has the file's own MTP head propose draft tokens in this way, instead of a draft model. It keeps keys and values of its one layer for as many
-	// tokens as the cache.
+	// tokens as the cache, in a part of KVBytes.
 	MTP bool
 
 	MaxAdapters    int // that are loaded at once; 0 is any number
@@ -97,7 +98,8 @@ type Options struct {
 	// the time since the cancel was asked for.
 	OnCancel func(time.Duration)
 
-	besideBytes int64 // memory that the draft model's weights will take
+	besideBytes int64                                   // memory that the draft model's weights will take
+	beside      func(t attend.KVType, tokens int) int64 // memory for its keys and values, or an MTP head's, beside a cache of so many tokens; nil: none
 
 	exact     func(tensor string) bool // matrices that are held as float32; nil: none
 	keepAll   bool                     // rows stay although a window has passed: of one text at a time
@@ -202,13 +204,17 @@ func (o *Options) size(s cacheShape, t attend.KVType, context int, weightBytes, 
 	s = s.sized(t, o.blockTokens(), o.blocks(s, length, weightBytes, int64(states)*stateBytes))
 	if fit := s.fit(length, o.stepRows()); fit < length {
 		if o.MaxModelLen != 0 || fit < 1 {
-			return budget{}, fmt.Errorf("a kv cache of %d tokens (%s), beside %s of weights, cannot hold one sequence of %d (%s); "+
+			drafts := ""
+			if o.beside != nil {
+				drafts = " and beside as many tokens of the draft model's or MTP head's"
+			}
+			return budget{}, fmt.Errorf("a kv cache of %d tokens (%s), beside %s of weights%s, cannot hold one sequence of %d (%s); "+
 				"lower --max-model-len or raise --kv-cache-memory-bytes",
-				fit, unit.Bytes(s.Bytes()), unit.Bytes(weightBytes), length, unit.Bytes(s.sequenceBytes(length, o.stepRows())))
+				fit, unit.Bytes(s.Bytes()), unit.Bytes(weightBytes), drafts, length, unit.Bytes(s.sequenceBytes(length, o.stepRows())))
 		}
 		length = fit
 	}
-	if total := cpu.TotalMemoryBytes(); total > 0 && o.KVBytes > total-weightBytes {
+	if total := cpu.TotalMemoryBytes(); total > 0 && o.KVBytes > total-weightBytes+int64(states)*stateBytes { // which are a part of it
 		return budget{}, fmt.Errorf("a kv cache of %s and %s of weights are more than the %s of memory that this machine or its container has; "+
 			"lower --kv-cache-memory-bytes",
 			unit.Bytes(o.KVBytes), unit.Bytes(weightBytes), unit.Bytes(total))
@@ -266,16 +272,28 @@ func (o *Options) sizeWhole(s cacheShape, t attend.KVType) (budget, error) {
 // full batch can reach its full length, if half of the memory allows that the
 // weights leave.
 func (o *Options) blocks(s cacheShape, length int, weightBytes, stateBytes int64) int {
-	blockBytes := int64(s.PageBytes())
 	switch {
 	case o.KVBlocks > 0:
 		return o.KVBlocks
 	case o.KVBytes > 0:
-		return int(min((o.KVBytes-stateBytes)/blockBytes, 1<<27)) + 1
+		return o.fill(s, length, o.KVBytes-stateBytes)
 	}
 	full := int64(s.need(length, o.stepRows())) * int64(max(o.Scheduler.MaxSeqs, 1))
 	free := int64(float64(max(cpu.AvailableMemoryBytes()-weightBytes, 0)) * defaultKVShare)
-	return int(min(full, free/blockBytes, 1<<27)) + 1
+	return int(min(full+1, int64(o.fill(s, length, free))))
+}
+
+// fill is for how many blocks there is memory, null block included, beside what a draft model or MTP head keeps of as many tokens.
+func (o *Options) fill(s cacheShape, length int, memory int64) int {
+	t, each := s.Tables[0], int64(s.PageBytes())
+	most := int(min(max(memory, 0)/each, 1<<27))
+	if o.beside != nil {
+		most = sort.Search(most, func(n int) bool { // there is no room for one block more
+			tokens := s.sized(t.Type, t.BlockTokens, n+2).tokens(length, o.stepRows())
+			return int64(n+1)*each+o.beside(t.Type, tokens) > memory
+		})
+	}
+	return most + 1
 }
 
 // sizeTexts is the memory for keys and values of one layer of a pass, for a text

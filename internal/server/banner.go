@@ -37,9 +37,9 @@ func (r banner) print(w io.Writer) error {
 	line("model", "%s, %s parameters, %s of weights", i.Architecture, unit.Count(i.Params), unit.Bytes(i.WeightBytes))
 	switch {
 	case i.MTPUsed:
-		line("drafts", "by its MTP head, with keys and values in %s", unit.Bytes(i.DraftBytes))
+		line("drafts", "by its MTP head: keys and values in %s", unit.Bytes(i.DraftKVBytes))
 	case i.DraftBytes > 0:
-		line("drafts", "by a model of its own, in %s", unit.Bytes(i.DraftBytes))
+		line("drafts", "by a model of its own: %s of weights, keys and values in %s", unit.Bytes(i.DraftBytes-i.DraftKVBytes), unit.Bytes(i.DraftKVBytes))
 	}
 	line("context", "%d tokens", i.MaxModelLen)
 	if i.Embeds {

@@ -137,16 +137,17 @@ func (p *planned) size(budget int64, count int) error {
 		if sized || count == 1 && p.record.Load == configs.LoadAtStartup {
 			return nil
 		}
-		p.config.Engine.KVMemoryBytes = p.info.KVBytes
+		cache := p.info.CacheBytes()
+		p.config.Engine.KVMemoryBytes = cache
 		if budget > 0 {
-			p.config.Engine.KVMemoryBytes = max(min(p.info.KVBytes, (budget-p.info.WeightBytes-p.info.InputBytes-p.info.DraftBytes)/2/int64(count)), 1)
+			p.config.Engine.KVMemoryBytes = max(min(cache, (budget-p.info.MemoryBytes()+cache)/2/int64(count)), 1)
 		}
 	}
 	return nil
 }
 
 func (p *planned) bytes() int64 {
-	return p.info.WeightBytes + p.info.InputBytes + p.info.DraftBytes + p.info.KVBytes
+	return p.info.MemoryBytes()
 }
 
 // spec is the version as the manager of versions knows it.

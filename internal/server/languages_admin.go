@@ -58,7 +58,7 @@ func (l *languages) forecastOf(name, label string, others int64) *admin.Forecast
 	p := n.planned[at]
 	i := &p.info
 	f := &admin.Forecast{
-		Architecture: i.Architecture, Params: i.Params, WeightBytes: i.WeightBytes + i.InputBytes + i.DraftBytes, KVBytes: i.KVBytes, KVType: i.KVType,
+		Architecture: i.Architecture, Params: i.Params, WeightBytes: i.MemoryBytes() - i.CacheBytes(), KVBytes: i.CacheBytes(), KVType: i.KVType,
 		MaxModelLen: i.MaxModelLen, ContextLength: i.ContextLength, BudgetBytes: l.budget, TakenBytes: others, Embeds: i.Embeds, Fits: admin.FitsUnknown,
 	}
 	if i.Embeds {

@@ -28,6 +28,26 @@ func States(i llm.Info) string {
 		unit.Bytes(i.StateBytes), i.States, unit.Bytes(i.StateBytes*int64(i.States)))
 }
 
+// Memory says what a language model takes: weights, and what shares the memory of the cache.
+func Memory(i llm.Info) string {
+	text := unit.Bytes(i.WeightBytes) + " of weights"
+	if n := i.DraftBytes - i.DraftKVBytes; n > 0 {
+		text += ", " + unit.Bytes(n) + " of a draft model's"
+	}
+	text += " and " + unit.Bytes(i.CacheBytes()) + " of KV cache"
+	var of []string
+	if i.DraftKVBytes > 0 {
+		of = append(of, unit.Bytes(i.DraftKVBytes)+" for draft tokens")
+	}
+	if i.StateBytes > 0 {
+		of = append(of, unit.Bytes(i.StateBytes*int64(i.States))+" for states")
+	}
+	if len(of) > 0 {
+		text += ", of these " + strings.Join(of, " and ")
+	}
+	return text
+}
+
 // Sequences says how many sequences of a length there is room for.
 func Sequences(n, tokens int) string {
 	if n == 1 {
