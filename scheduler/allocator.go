@@ -113,7 +113,7 @@ func (al *allocator) newSequence(r *request, choice, slots int) *sequence {
 	q.ids = append(q.ids, r.Prompt...)
 	q.computed, q.produced, q.shared, q.runTokens, q.peak = 0, 0, 0, 0, 0
 	q.preemptions, q.rows, q.ended, q.late, q.leftOutIn, q.pausedIn = 0, 0, false, false, 0, 0
-	q.records, q.forced = [draftKinds]draftRecord{}, q.forced[:0]
+	q.records, q.forced = [DraftSources]draftRecord{}, q.forced[:0]
 	r.choices[choice].seq = q
 	return q
 }

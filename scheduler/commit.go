@@ -102,8 +102,7 @@ func (s *Scheduler) commitRows(q *sequence, rows, samples int, res *Result) {
 func (s *Scheduler) commitDrafts(q *sequence, drafts int, res *Result) {
 	accepted := q.verified(drafts, res.Tokens)
 	if q.req.Given == nil {
-		s.stats.Drafts++
-		s.stats.DraftTokens += uint64(drafts)
+		s.stats.proposed(q.forecast.kind, drafts)
 	}
 	if n := len(res.Tokens); n < 1 || n > accepted+1 {
 		s.endings.failSequence(q, fmt.Errorf("%w: %d tokens were sampled after %d drafts of which %d were right", inference.ErrInternal, n, drafts, accepted))
@@ -111,7 +110,7 @@ func (s *Scheduler) commitDrafts(q *sequence, drafts int, res *Result) {
 	}
 	accepted = len(res.Tokens) - 1 // an accepted token may have been the last one
 	if q.req.Given == nil {
-		s.stats.AcceptedTokens += uint64(accepted)
+		s.stats.accepted(q.forecast.kind, accepted)
 	}
 	known := len(q.ids)
 	s.pool.Commit(&q.table, q.ids[:known+accepted], known+accepted)

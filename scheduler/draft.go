@@ -17,18 +17,19 @@ type draftRecord struct {
 	idle             int     // tokens since it was found that they do not
 }
 
-// draftKind is where drafts come from.
-type draftKind uint8
+// DraftSource is where drafts come from.
+type DraftSource uint8
 
+// What proposes drafts.
 const (
-	lookedUp draftKind = iota // in the text so far
-	forced                    // Result.Forced
-	proposed                  // by the Proposer
-	draftKinds
+	LookedUp     DraftSource = iota // in the text so far
+	Forced                          // Result.Forced
+	Proposed                        // by the Proposer
+	DraftSources                    // how many there are
 )
 
 // priorRates are the shares of drafts that are expected to be accepted before anything is known of a sequence's.
-var priorRates = [draftKinds]float64{lookedUp: 0.6, forced: 1, proposed: 0.6}
+var priorRates = [DraftSources]float64{LookedUp: 0.6, Forced: 1, Proposed: 0.6}
 
 // A sequence whose drafts do not pay tries a single one again after a pause, which doubles
 // each time that it is rejected.
@@ -44,11 +45,11 @@ func (d *draftRecord) acceptanceRate(prior float64) float64 {
 }
 
 // kind is where the sequence's next drafts come from, unless a Proposer has them.
-func (q *sequence) kind() draftKind {
+func (q *sequence) kind() DraftSource {
 	if len(q.forced) > 0 {
-		return forced
+		return Forced
 	}
-	return lookedUp
+	return LookedUp
 }
 
 // learn takes in that of planned drafts so many were accepted. The first
@@ -67,7 +68,7 @@ func (d *draftRecord) learn(planned, accepted int) {
 
 // draftForecast is what a sequence's drafts of a step are expected to take, and to save if they are accepted.
 type draftForecast struct {
-	kind  draftKind
+	kind  DraftSource
 	rows  int
 	took  time.Duration // all of them
 	token time.Duration // each that is accepted
@@ -177,7 +178,7 @@ func (d *drafter) affordable(q *sequence, n int, token time.Duration) int {
 // settle takes in that of a sequence's drafts so many were accepted, and that rows of it are computed again.
 func (d *drafter) settle(q *sequence, drafts, accepted int) {
 	q.records[q.forecast.kind].learn(drafts, accepted)
-	if q.forecast.kind == proposed {
+	if q.forecast.kind == Proposed {
 		d.proposals.learn(drafts, accepted)
 	}
 	if q.req.Given == nil {

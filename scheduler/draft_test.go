@@ -187,9 +187,9 @@ func TestForcedDraftsAreTrusted(t *testing.T) {
 	if rate() != 1 {
 		t.Errorf("expects %v of a forced draft to be accepted, want all", rate())
 	}
-	q.records[forced].learn(4, 1)
-	if rate() > 0.8 || q.records[lookedUp].judged != 0 {
-		t.Errorf("expects %v after rejections; drafts that were looked up: %+v", rate(), q.records[lookedUp])
+	q.records[Forced].learn(4, 1)
+	if rate() > 0.8 || q.records[LookedUp].judged != 0 {
+		t.Errorf("expects %v after rejections; drafts that were looked up: %+v", rate(), q.records[LookedUp])
 	}
 	if n := q.writeDrafts(5, 1, 4); n != 1 || q.ids[:1][0] != 7 {
 		t.Errorf("drafted %v", q.ids[:n])

@@ -66,7 +66,7 @@ func (g *proposals) learn(planned, accepted int) {
 
 // priorRate is what share of a new sequence's drafts is expected to be accepted.
 func (g *proposals) priorRate() float64 {
-	return (g.accepted + priorWeight*priorRates[proposed]) / (g.judged + priorWeight)
+	return (g.accepted + priorWeight*priorRates[Proposed]) / (g.judged + priorWeight)
 }
 
 // askProposer drafts what the Proposer proposes, of outputs that have no drafts, as many tokens of each as save most.
@@ -97,7 +97,7 @@ func (d *drafter) askProposer(token time.Duration) {
 			continue
 		}
 		q.ids = append(q.ids, drafts[:most]...)[:len(q.ids)]
-		d.take(q, most, draftForecast{kind: proposed, token: token, took: each})
+		d.take(q, most, draftForecast{kind: Proposed, token: token, took: each})
 	}
 }
 
@@ -156,7 +156,7 @@ func (d *drafter) best(token time.Duration) (n int, net float64) {
 	start, row := d.cost.Estimate(d.pacer.load), float64(d.marginal())
 	for k := 1; k <= d.cfg.MaxDrafts; k++ {
 		for i, q := range g.asked {
-			rate := q.records[proposed].acceptanceRate(g.priorRate())
+			rate := q.records[Proposed].acceptanceRate(g.priorRate())
 			again += g.reached[i] * (1 - rate) * float64(k)
 			g.reached[i] *= rate
 			saved += g.reached[i] * float64(token)

@@ -27,7 +27,7 @@ type sequence struct {
 	peak       int    // most rows it ever had; below that, rows are computed again
 
 	preemptions int
-	records     [draftKinds]draftRecord
+	records     [DraftSources]draftRecord
 	forced      []inference.TokenID // Result.Forced behind ids
 	due         int64               // scratch of prompts: a deadline that is at risk
 	replay      int                 // rows of an output that are computed again: there is no state behind them, since drafts did not come true

@@ -40,6 +40,29 @@ type Counters struct {
 	Drafts           uint64 // times that drafts were verified
 	DraftTokens      uint64 // drafts of these
 	AcceptedTokens   uint64 // of these, the ones that were sampled
+
+	DraftedBy  [DraftSources]uint64   // DraftTokens by what proposed them
+	AcceptedBy [DraftSources]uint64   // AcceptedTokens, in the same way
+	AcceptedAt [DraftPositions]uint64 // AcceptedTokens by their place among the drafts of a step; those beyond are not told
+}
+
+// DraftPositions is of how many places among a step's drafts it is counted how many were accepted.
+const DraftPositions = 16
+
+// proposed counts drafts of a sequence that a step verified.
+func (c *Counters) proposed(by DraftSource, drafts int) {
+	c.Drafts++
+	c.DraftTokens += uint64(drafts)
+	c.DraftedBy[by] += uint64(drafts)
+}
+
+// accepted counts those of them that were sampled.
+func (c *Counters) accepted(by DraftSource, accepted int) {
+	c.AcceptedTokens += uint64(accepted)
+	c.AcceptedBy[by] += uint64(accepted)
+	for i := range min(accepted, DraftPositions) {
+		c.AcceptedAt[i]++
+	}
 }
 
 // Ended is the number of requests that have ended.

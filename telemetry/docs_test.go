@@ -10,24 +10,8 @@ import (
 
 // TestDocsNameMetricsThatExist: the series that documents tell readers to watch are registered in this package.
 func TestDocsNameMetricsThatExist(t *testing.T) {
-	series := regexp.MustCompile(`\b(?:weir_|vllm:)[a-z_]*[a-z]`)
-	sources, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	families := map[string]bool{}
-	for _, file := range sources {
-		if strings.HasSuffix(file, "_test.go") {
-			continue
-		}
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, m := range regexp.MustCompile(`"((?:weir_|vllm:)[a-z_]+)"`).FindAllStringSubmatch(string(text), -1) {
-			families[m[1]] = true
-		}
-	}
+	series := regexp.MustCompile(`\b(?:weir_|vllm:)[a-z0-9_]*[a-z]`)
+	families := metricNames(t)
 	exists := func(name string) bool {
 		for _, end := range []string{"", "_bucket", "_sum", "_count"} {
 			if base, ok := strings.CutSuffix(name, end); ok && families[base] {

@@ -34,9 +34,12 @@ type Snapshot struct {
 	Recomputed    uint64 // tokens computed again after preemption
 	OutputTokens  uint64
 
-	Drafts         uint64 // times that draft tokens were verified, per sequence and step
-	DraftTokens    uint64 // draft tokens proposed
-	AcceptedTokens uint64 // draft tokens accepted
+	Drafts         uint64        // times that draft tokens were verified, per sequence and step
+	DraftTokens    uint64        // draft tokens proposed
+	AcceptedTokens uint64        // draft tokens accepted
+	AcceptedAt     []uint64      // of these, by their place among the draft tokens of a step
+	DraftSources   []DraftSource // of DraftTokens and AcceptedTokens
+	DraftsStopped  bool          // a fault has ended drafting with the draft model or MTP head
 
 	Adapters *Adapters // nil: there are none, or not known at this moment
 
@@ -115,6 +118,8 @@ func gauges() []series {
 			func(s *Snapshot) float64 { return s.PrefillRate }),
 		gauge("weir_kv_transfer_tokens_per_second", "Prompt tokens a second whose KV blocks are expected to come from another replica; 0 where none do.",
 			func(s *Snapshot) float64 { return s.FetchRate }),
+		gauge("weir_drafting_stopped", "1 after a fault has ended drafting with the draft model or MTP head; anything but 0 is a bug.",
+			func(s *Snapshot) float64 { return truth(s.DraftsStopped) }),
 		gauge("weir_kv_blocks_leaked", "KV blocks still referenced while no request runs or waits; anything but 0 is a bug.",
 			func(s *Snapshot) float64 { return float64(s.KVLeaked) }),
 	}
@@ -179,7 +184,7 @@ func (c *snapshotCollector) Describe(ch chan<- *prometheus.Desc) {
 	for _, s := range classSeries {
 		ch <- s.desc
 	}
-	for _, d := range []*prometheus.Desc{kvBlocks, kvBytes, kvFailures, kvSkipped, adaptersDesc} {
+	for _, d := range []*prometheus.Desc{kvBlocks, kvBytes, kvFailures, kvSkipped, adaptersDesc, draftsAt, draftsProposed, draftsAccepted} {
 		ch <- d
 	}
 }
@@ -192,6 +197,7 @@ func (c *snapshotCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 	snap.Transfer.collect(ch)
 	snap.Adapters.collect(ch)
+	snap.collectDrafts(ch)
 	for i := range snap.Classes {
 		class := &snap.Classes[i]
 		for _, s := range classSeries {

@@ -28,7 +28,8 @@ func testModel(t *testing.T) (*Metrics, *Model) {
 		return Snapshot{
 			Running: 2, Waiting: 3, WaitingTokens: 50, KVBlocks: 40, KVReferenced: 10, KVCached: 5, States: 96, Checkpoints: 21, Stateless: 48,
 			KVEvictions: 7, PrefixQueries: 100, PrefixHits: 60, Preemptions: 4, Paused: 1, Pauses: 6, Late: 8,
-			Drafts: 5, DraftTokens: 20, AcceptedTokens: 12, PromptTokens: 100,
+			Drafts: 5, DraftTokens: 20, AcceptedTokens: 12, AcceptedAt: []uint64{5, 4, 3, 0}, PromptTokens: 100,
+			DraftSources: []DraftSource{{"ngram", 5, 3}, {"draft_model", 15, 9}}, DraftsStopped: true,
 			PromptCached: 60, Recomputed: 9, OutputTokens: 33, Steps: 12, Classes: []Class{{"batch", 1, 3, 7, 0.25}}, StepPanics: 1, Faults: 2,
 		}
 	})
@@ -59,7 +60,9 @@ func scrape(t *testing.T, m *Metrics) string {
 	return kept.String()
 }
 
-func TestScrapeMatchesGolden(t *testing.T) {
+// observed is a registry with a model and most of what a server adds, of which something was observed.
+func observed(t *testing.T) *Metrics {
+	t.Helper()
 	m, model := testModel(t)
 	model.ObserveFirstToken(0.03, "")
 	model.ObserveInterToken(0.02, "")
@@ -158,8 +161,11 @@ func TestScrapeMatchesGolden(t *testing.T) {
 	m.CountPanic("handler")
 	m.CountAnswer(Answer{Model: "tiny", Outcome: AnswerComplete, Stream: true})
 	m.CountAnswer(Answer{Outcome: AnswerRefused})
-	got := scrape(t, m)
+	return m
+}
 
+func TestScrapeMatchesGolden(t *testing.T) {
+	got := scrape(t, observed(t))
 	golden := filepath.Join("testdata", "scrape.golden")
 	if *rewrite {
 		if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {

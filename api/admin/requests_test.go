@@ -46,7 +46,7 @@ func TestRequestsAreListedAndExplained(t *testing.T) {
 	c := Config{Journal: j, States: func(context.Context) ([]State, error) {
 		return []State{
 			{ID: "cmpl-b-1", State: inference.State{Phase: inference.PhaseWaiting, Cause: inference.CauseSlots, Ahead: 3, Debt: time.Second}},
-			{ID: "cmpl-b-0", State: inference.State{Phase: inference.PhaseDecode}, Queue: 2 * time.Second},
+			{ID: "cmpl-b-0", State: inference.State{Phase: inference.PhaseDecode, CachedTokens: 16, StatelessTokens: 48}, Queue: 2 * time.Second},
 			{ID: "cmpl-bb"},
 		}, nil
 	}}
@@ -70,7 +70,7 @@ func TestRequestsAreListedAndExplained(t *testing.T) {
 	}
 	first, _ := engine[0].(map[string]any)
 	second, _ := engine[1].(map[string]any)
-	if first["phase"] != "decode" || first["queue_seconds"] != 2.0 ||
+	if first["phase"] != "decode" || first["queue_seconds"] != 2.0 || first["cached_tokens"] != 16.0 || first["stateless_tokens"] != 48.0 || second["stateless_tokens"] != nil ||
 		second["phase"] != "waiting" || second["waits_for"] != "slots" || second["requests_ahead"] != 3.0 || second["fairness_debt_seconds"] != 1.0 {
 		t.Errorf("the engine's part: %v", engine)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"weir/engine/llm"
 	"weir/internal/inference"
+	"weir/scheduler"
 	"weir/telemetry"
 )
 
@@ -23,6 +24,7 @@ func snapshot(e *llm.Engine) telemetry.Snapshot {
 		Preemptions: sched.Preemptions, Recomputed: sched.RecomputedTokens,
 		PromptTokens: sched.PromptTokens, PromptCached: sched.CachedTokens, OutputTokens: sched.OutputTokens,
 		Drafts: sched.Drafts, DraftTokens: sched.DraftTokens, AcceptedTokens: sched.AcceptedTokens,
+		AcceptedAt: sched.AcceptedAt[:], DraftSources: draftSources(e, &sched.Counters), DraftsStopped: stats.DraftsStopped != "",
 		Steps: stats.Steps, StepPanics: stats.Panics, Faults: stats.Faults,
 		Transfer: transferOf(&stats.Transfers), PrefillRate: e.PrefillRate(), FetchRate: load.FetchRate,
 	}
@@ -33,6 +35,24 @@ func snapshot(e *llm.Engine) telemetry.Snapshot {
 		snap.KVLeaked = cache.Referenced // no live sequence can hold a block
 	}
 	return snap
+}
+
+// draftSources are what may propose draft tokens to an engine's requests.
+func draftSources(e *llm.Engine, c *scheduler.Counters) []telemetry.DraftSource {
+	names := [scheduler.DraftSources]string{scheduler.LookedUp: "ngram", scheduler.Forced: "grammar"}
+	switch i := e.Info(); {
+	case i.MTPUsed:
+		names[scheduler.Proposed] = "mtp"
+	case i.DraftBytes > 0:
+		names[scheduler.Proposed] = "draft_model"
+	}
+	var list []telemetry.DraftSource
+	for s, name := range names {
+		if name != "" {
+			list = append(list, telemetry.DraftSource{Name: name, Proposed: c.DraftedBy[s], Accepted: c.AcceptedBy[s]})
+		}
+	}
+	return list
 }
 
 // classesTimeout is how long a scrape waits for the step that is computed.
