@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"weir/engine/kernel/recurrence"
 	"weir/scheduler"
 )
 
@@ -141,5 +142,28 @@ func TestTransformers46741ChunksOfAPromptGoOn(t *testing.T) {
 	for family := range hybrids() {
 		e, alone := engines(t, family, Options{Scheduler: scheduler.Config{PrefillChunk: 17}})
 		cachedOf(t, e, alone, prompt(18, 120), 6)
+	}
+}
+
+// A live request says how many of its prompt's tokens were in blocks of the prefix cache without a state behind them, and are computed again; the counts
+// add them up. Models without states have none.
+func TestRequestsTellTokensWithoutAState(t *testing.T) {
+	for _, f := range []tiny{hybrids()[0], families[0]} {
+		s := newStepper(t, f, Options{})
+		s.submit(t, greedy(prompt(9, 100), 2))
+		for s.turn() {
+		}
+		s.submit(t, greedy(slices.Concat(prompt(9, 40), prompt(10, 30)), 20))
+		s.turn()
+		want := [2]int{0, 40} // of blocks of 16 the third one in part
+		if f.hybrid != recurrence.None {
+			want = [2]int{32, 0}
+		}
+		states := s.sched.Explain(nil)
+		if len(states) != 1 || [2]int{states[0].StatelessTokens, states[0].CachedTokens} != want || s.Stats().Cache.Stateless != uint64(want[0]) {
+			t.Errorf("%s: %+v and %d counted, want %d tokens without a state, %d cached", f.arch, states, s.Stats().Cache.Stateless, want[0], want[1])
+		}
+		for s.turn() {
+		}
 	}
 }

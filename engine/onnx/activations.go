@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"weir/engine/kernel/vector"
 	"weir/internal/tensor"
 )
 
@@ -22,7 +23,7 @@ var activations = map[string]activation{
 	"Tanh":     {of: func(x, _, _ float64) float64 { return math.Tanh(x) }, recurrently: true},
 	"Sigmoid":  {of: func(x, _, _ float64) float64 { return sigmoid(x) }, recurrently: true},
 	"Softsign": {of: func(x, _, _ float64) float64 { return softsign(x) }, recurrently: true},
-	"Softplus": {of: func(x, _, _ float64) float64 { return softplus(x) }, recurrently: true},
+	"Softplus": {of: func(x, _, _ float64) float64 { return vector.Softplus(x) }, recurrently: true},
 	"LeakyRelu": {of: func(x, alpha, _ float64) float64 {
 		if x >= 0 {
 			return x

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"weir/engine/kernel/vector"
 	"weir/internal/tensor"
 )
 
@@ -14,7 +15,7 @@ type float interface{ float32 | float64 }
 var functions = map[string]func(x float64) float64{
 	"Sqrt": math.Sqrt, "Exp": math.Exp, "Log": math.Log, "Sin": math.Sin, "Cos": math.Cos, "Erf": math.Erf,
 	"Floor": math.Floor, "Ceil": math.Ceil, "Round": math.RoundToEven, "Tanh": math.Tanh,
-	"Sigmoid": sigmoid, "Softplus": softplus, "Softsign": softsign, "Mish": func(x float64) float64 { return x * math.Tanh(softplus(x)) },
+	"Sigmoid": sigmoid, "Softplus": vector.Softplus, "Softsign": softsign, "Mish": func(x float64) float64 { return x * math.Tanh(vector.Softplus(x)) },
 	"HardSwish": func(x float64) float64 { return x * max(0, min(1, x/6+0.5)) },
 	"Tan":       math.Tan, "Asin": math.Asin, "Acos": math.Acos, "Atan": math.Atan,
 	"Sinh": math.Sinh, "Cosh": math.Cosh, "Asinh": math.Asinh, "Acosh": math.Acosh, "Atanh": math.Atanh,
@@ -28,14 +29,6 @@ func sigmoid(x float64) float64 {
 	}
 	e := math.Exp(x)
 	return e / (1 + e)
-}
-
-// softplus is log(exp(x)+1) without overflow.
-func softplus(x float64) float64 {
-	if x > 0 {
-		return x + math.Log1p(math.Exp(-x))
-	}
-	return math.Log1p(math.Exp(x))
 }
 
 // unary makes the operators of one number each. Functions of the reals are computed
