@@ -237,6 +237,7 @@ func TestEverySettingReachesTheTree(t *testing.T) {
 		"model.default_chat_template_kwargs": `{"enable_thinking": false}`,
 		"model.lora_modules":                 "sql=sql.gguf",
 		"model.decision_calibration":         "predicate=2.5",
+		"engine.speculative_config":          `{"method": "ngram", "num_speculative_tokens": 77}`,
 	}
 	s := New()
 	for i := range s.table {

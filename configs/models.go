@@ -85,7 +85,7 @@ const (
 // their keys.
 var modelKeys = []string{
 	ModelEngineKey, ChatTemplateKey, TemplateArgsKey, CallsKey, ThoughtsKey, HideToolsKey, "model.embedding_prompts", LoraModulesKey, CalibrationKey,
-	"engine.fine_activations", "engine.encoder_dtype", "engine.kv_cache_memory_bytes", "engine.kv_cache_dtype", "engine.block_size", "engine.check_tensors", "engine.speculative_ngram", "engine.speculative_model", "engine.speculative_mtp",
+	"engine.fine_activations", "engine.encoder_dtype", "engine.kv_cache_memory_bytes", "engine.kv_cache_dtype", "engine.block_size", "engine.check_tensors", "engine.speculative_ngram", "engine.speculative_model", "engine.speculative_mtp", "engine.speculative_config",
 	"scheduler.max_model_len", "scheduler.max_num_seqs", "scheduler.max_num_batched_tokens", "scheduler.itl_target_ms",
 	"scheduler.long_prefill_token_threshold", "scheduler.max_num_queued_reqs", "scheduler.max_num_queued_tokens",
 	"scheduler.queue_timeout_ms", "scheduler.num_speculative_tokens",
@@ -374,6 +374,7 @@ const modelsSample = `
 #     speculative_ngram: false
 #     speculative_model: ""
 #     speculative_mtp: false
+#     speculative_config: ""
 #     kv_cache_memory_bytes: 2GiB # default: a share of what the weights leave
 #     fine_activations: false # true: the exact weights' answers, slower prompts
 #     encoder_dtype: auto # of a text encoder: bfloat16 is faster, see docs/performance.md

@@ -23,6 +23,8 @@ type Setting struct {
 	Usage  string // one line, lower case, for help and the example file
 	Secret bool   // never printed
 
+	expands func(text string) []ModelSetting // the settings that it stands for; nil: itself
+
 	binding
 }
 

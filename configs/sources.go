@@ -151,6 +151,11 @@ func (s *Sources) apply(i int, from Origin, items []string) error {
 		return err
 	}
 	s.origins[i] = from
+	if setting.expands != nil {
+		for _, of := range setting.expands(items[len(items)-1]) {
+			s.origins[slices.IndexFunc(s.table, func(x Setting) bool { return x.Key == of.Key })] = from
+		}
+	}
 	return nil
 }
 
