@@ -10,8 +10,9 @@ import (
 type Copied struct {
 	Rollout  string // as of outcomes
 	Failed   bool
-	Why      string // it failed
-	Empty    bool
+	Why      string        // it failed
+	Empty    bool          // there is no text
+	WasEmpty bool          // as above, of the stable version's answer
 	Distance float64       // of the texts, 0 to 1; 0 is the same text
 	Again    Distances     // of the stable version's own answer from its answer, where it was asked twice
 	ITL      time.Duration // of the candidate's answer; 0: not measured
@@ -74,7 +75,7 @@ func (c *copies) add(o *Copied) {
 	if o.Empty && !o.Failed {
 		c.Empty++
 	}
-	if o.Before == 0 {
+	if o.WasEmpty {
 		c.EmptyBefore++
 	}
 	same := func(t *boundedStats, distance float64) {

@@ -342,6 +342,7 @@ func TestCheck(t *testing.T) {
 		"from those of the stable version": {Output: 8, Distance: 0.92},
 		"answers none of 3 requests: 400":  {Failed: true, Why: "400"},
 		"computing time of a token":        slow,
+		"copies with an empty answer":      {Output: 1, Empty: true},
 	} {
 		if _, err := run(wrong); !errors.Is(err, ErrCheck) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
@@ -363,8 +364,10 @@ func TestCheck(t *testing.T) {
 	if err := varied(1.4); err != nil {
 		t.Errorf("less than the gate: %v", err)
 	}
-	if n, err := run(Copied{Output: 8, Distance: 0.3}); err != nil || n != enoughChecked {
-		t.Errorf("a candidate that is alike: %v after %d questions", err, n)
+	for _, alike := range []Copied{{Output: 8, Distance: 0.3}, {Output: 8, Empty: true, WasEmpty: true}} {
+		if n, err := run(alike); err != nil || n != enoughChecked {
+			t.Errorf("a candidate that is alike, %+v: %v after %d questions", alike, err, n)
+		}
 	}
 }
 

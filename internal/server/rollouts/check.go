@@ -191,7 +191,7 @@ func (c *candidateCheck) texts(path string) error {
 			continue // what the stable version refuses says nothing
 		}
 		c.answers.answered()
-		o := &rollout.Copied{Before: usual.Output, Stable: usual.ITL}
+		o := &rollout.Copied{Before: usual.Output, WasEmpty: isEmpty(usual.Texts), Stable: usual.ITL}
 		if i%againEvery == 0 {
 			if again, err := c.ask(path, c.plan.Stable, question, checkAnswerTokens); err == nil {
 				o.Again = rollout.Distances{Measured: true, Distance: textDistance(usual.Texts, again.Texts)}
@@ -205,7 +205,7 @@ func (c *candidateCheck) texts(path string) error {
 		if err != nil {
 			o.Failed, o.Why = true, fmt.Sprintf("%.300s", err)
 		} else {
-			o.Empty, o.Output, o.ITL = strings.Join(got.Texts, "") == "", got.Output, got.ITL
+			o.Empty, o.Output, o.ITL = isEmpty(got.Texts), got.Output, got.ITL
 			o.Distance = textDistance(usual.Texts, got.Texts)
 			o.Texts = rollout.CheckedTexts{Question: question, Stable: strings.Join(usual.Texts, ""), Candidate: strings.Join(got.Texts, "")}
 			if got.Compute > 0 && usual.Compute > 0 && got.Output > 0 && usual.Output > 0 {

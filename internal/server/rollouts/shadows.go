@@ -120,7 +120,7 @@ func (s *shadows) compare(c *copied, again bool) (*rollout.Copied, error) {
 		return nil, err
 	}
 	before := usual.Texts
-	o := &rollout.Copied{Rollout: c.rollout, Before: usual.Output, Stable: usual.ITL}
+	o := &rollout.Copied{Rollout: c.rollout, Before: usual.Output, WasEmpty: isEmpty(usual.Texts), Stable: usual.ITL}
 	if askedGreedily(c.Body) {
 		before = c.Texts
 		o.Again = rollout.Distances{Measured: true, Distance: textDistance(before, usual.Texts)}
@@ -139,13 +139,16 @@ func (s *shadows) compare(c *copied, again bool) (*rollout.Copied, error) {
 		o.Failed, o.Why = true, fmt.Sprintf("%.300s", err)
 		return o, nil
 	}
-	o.Empty, o.Output, o.ITL = strings.Join(got.Texts, "") == "", got.Output, got.ITL
+	o.Empty, o.Output, o.ITL = isEmpty(got.Texts), got.Output, got.ITL
 	o.Distance = textDistance(before, got.Texts)
 	if got.Output > 0 && usual.Output > 0 {
 		o.Compute = rollout.Computed{Candidate: got.Compute / time.Duration(got.Output), Stable: usual.Compute / time.Duration(usual.Output)}
 	}
 	return o, nil
 }
+
+// isEmpty reports whether an answer has no text.
+func isEmpty(texts []string) bool { return strings.Join(texts, "") == "" }
 
 // askedGreedily reports whether a request asks for one answer of the likeliest tokens.
 func askedGreedily(body []byte) bool {
