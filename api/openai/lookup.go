@@ -1,6 +1,8 @@
 package openai
 
 import (
+	"strings"
+
 	"weir/api"
 	"weir/api/openai/job"
 	"weir/api/openai/jsonbody"
@@ -79,6 +81,7 @@ func tokenizesHere(m *models.Model) *api.Error {
 	if m.Upstream == nil {
 		return nil
 	}
+	routes := []string{routeChat, routeCompletions, routeResponses, routeMessages, routeEmbeddings, routeRerank, routeScore, routeClassify, routeDecisions}
 	return api.RefuseParam("model_is_relayed", "model", "the model %s is served by another server, which has its tokenizer; "+
-		"here it takes %s, %s, %s, %s, %s, %s and %s", m.ID, routeChat, routeCompletions, routeResponses, routeMessages, routeEmbeddings, routeRerank, routeScore)
+		"here it takes %s and %s", m.ID, strings.Join(routes, ", "), routeSystemOne)
 }
