@@ -139,7 +139,7 @@ func (l *loader) work(next *atomic.Int64, news chan<- int, stopped func() error)
 			err = fmt.Errorf("%w: loading panicked: %v\n%s", inference.ErrInternal, v, debug.Stack())
 		}
 	}()
-	chunk := make([]byte, 0, readChunk)
+	var chunk []byte // as long as the largest part of a tensor that came so far: adapters have small ones, and are loaded by hundreds
 	for {
 		i := int(next.Add(1)) - 1
 		if i >= len(l.wants) {
@@ -176,7 +176,7 @@ func (l *loader) read(w *want, chunk *[]byte, stopped func() error, advance func
 		return fmt.Errorf("tensor %s: %w", w.tensor.Name, err)
 	}
 	rowBytes := int(w.tensor.RowBytes())
-	rows := max(readChunk/p.RowBytes()/weight.PackRows, 1) * weight.PackRows
+	rows := min(max(readChunk/p.RowBytes()/weight.PackRows, 1)*weight.PackRows, w.rows)
 	*chunk = slices.Grow((*chunk)[:0], rows*rowBytes)
 	for r := 0; r < w.rows; r += rows {
 		part := (*chunk)[:min(rows, w.rows-r)*rowBytes]
