@@ -47,11 +47,8 @@ func (l *lease) take(m *models.Model, o *job.Body, t *priority.Terms, endpoint s
 		a.Conversation = conversationOf(o.Object)
 	}
 	held, err := m.Versions.Acquire(a)
-	switch {
-	case errors.Is(err, models.ErrNoVersion):
-		return nil, &api.Error{Status: http.StatusNotFound, Type: api.TypeInvalidRequest, Code: "model_not_found", Param: "model", Message: err.Error()}
-	case err != nil:
-		return nil, edge.Fault(err)
+	if err != nil {
+		return nil, versionFault(err)
 	}
 	held.Request = a
 	l.held, l.chosen = &held, held.Arm
@@ -75,6 +72,14 @@ func (l *lease) take(m *models.Model, o *job.Body, t *priority.Terms, endpoint s
 	return &own, nil
 }
 
+// versionFault is what a client is told that no version answers.
+func versionFault(err error) *api.Error {
+	if errors.Is(err, models.ErrNoVersion) {
+		return &api.Error{Status: http.StatusNotFound, Type: api.TypeInvalidRequest, Code: "model_not_found", Param: "model", Message: err.Error()}
+	}
+	return edge.Fault(err)
+}
+
 // awaitVersion waits for the held version to be in memory. Meanwhile others have the
 // call's permit.
 func (l *lease) awaitVersion(m *models.Model, o *job.Body, t *priority.Terms) (fault *api.Error) {
@@ -87,7 +92,7 @@ func (l *lease) awaitVersion(m *models.Model, o *job.Body, t *priority.Terms) (f
 		if fault = l.server.config.Hooks.Interrupted(m.ID, err); fault != nil {
 			return fault
 		}
-		return edge.Fault(err)
+		return versionFault(err)
 	}
 	if had {
 		fault = l.acquirePermit()

@@ -362,6 +362,34 @@ func TestUnloadedAdaptersEndTheirRequests(t *testing.T) {
 	}
 }
 
+// Requests of a call that come one after the other have the adapter that the first had, also where another one has its name by then, or none.
+func TestHeldAdaptersStay(t *testing.T) {
+	f := tiny{arch: "llama", typ: gguf.TypeF32, seed: 1}
+	e, merged, files := withAdapters(t, f, Options{}, 2)
+	held, ok := e.HoldAdapter("a0")
+	if _, none := e.HoldAdapter("a2"); !ok || none || held.Info.Name != "a0" {
+		t.Fatalf("%v, %+v, and one that there is not: %v", ok, held.Info, none)
+	}
+	want := ask(t, merged[0], greedy(prompt(3, 30), 40)).tokens[0]
+	answers := func(when string) {
+		t.Helper()
+		streams, err := held.SubmitAll([]*inference.Request{greedy(prompt(3, 30), 40)})
+		if err != nil {
+			t.Fatalf("%s: %v", when, err)
+		}
+		if got := read(t, streams[0]); got.err != nil || !slices.Equal(got.tokens[0], want) {
+			t.Errorf("%s: %v (%v), not %v", when, got.tokens[0], got.err, want)
+		}
+	}
+	answers("loaded")
+	if _, err := e.Adapters().Load(parse(t, files[1]), AdapterOptions{Name: "a0"}); err != nil {
+		t.Fatal(err)
+	}
+	answers("replaced")
+	e.Adapters().Unload("a0")
+	answers("unloaded")
+}
+
 // Files that do not fit are refused by what does not.
 func TestAdaptersThatDoNotFitAreRefused(t *testing.T) {
 	f := tiny{arch: "qwen3moe", typ: gguf.TypeQ8_0, seed: 12, norms: true, experts: 5}

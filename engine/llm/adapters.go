@@ -102,3 +102,28 @@ func (t *Adapters) of(r *inference.Request) (*adapter, error) {
 	}
 	return a, nil
 }
+
+// HeldAdapter is an adapter as it was loaded when it was held: requests of a call that come one after the other have the same, also where it is
+// unloaded or replaced between them.
+type HeldAdapter struct {
+	Info    AdapterInfo
+	engine  *Engine
+	adapter *adapter
+}
+
+// HoldAdapter holds the adapter of a name; false: there is none.
+func (e *Engine) HoldAdapter(name string) (HeldAdapter, bool) {
+	a, err := e.adapters.of(&inference.Request{Adapter: name})
+	if err != nil || a == nil {
+		return HeldAdapter{}, false
+	}
+	return HeldAdapter{a.info, e, a}, true
+}
+
+// SubmitAll is Engine.SubmitAll of requests with the adapter.
+func (h HeldAdapter) SubmitAll(rs []*inference.Request) ([]*inference.Stream, error) {
+	for _, r := range rs {
+		r.Adapter = h.Info.Name
+	}
+	return h.engine.submitAll(rs, h.adapter)
+}

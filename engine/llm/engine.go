@@ -277,6 +277,11 @@ func (e *Engine) Submit(r *inference.Request) (*inference.Stream, error) {
 // SubmitAll is Submit of all requests of one call, or of none. (Engine is a
 // router.Backend; internal/server joins the two.)
 func (e *Engine) SubmitAll(rs []*inference.Request) ([]*inference.Stream, error) {
+	return e.submitAll(rs, nil)
+}
+
+// submitAll submits requests with an adapter that is held; nil: with those that they name.
+func (e *Engine) submitAll(rs []*inference.Request, held *adapter) ([]*inference.Stream, error) {
 	for _, r := range rs {
 		if err := e.check(r); err != nil {
 			return nil, err
@@ -296,9 +301,11 @@ func (e *Engine) SubmitAll(rs []*inference.Request) ([]*inference.Stream, error)
 	streams := make([]*inference.Stream, len(rs))
 	group := e.group(len(rs))
 	for i, r := range rs {
-		a, err := e.adapters.of(r)
-		if err != nil {
-			return nil, err
+		a := held
+		if a == nil {
+			if a, err = e.adapters.of(r); err != nil {
+				return nil, err
+			}
 		}
 		j := newJob(r, e.domain(r, a), e.opts.EndTokens)
 		j.adapter = a

@@ -140,6 +140,23 @@ func (x *adapters) entries(table map[string]*served) (list []*models.Model) {
 	return list
 }
 
+// clash refuses a configuration in which a model, or an adapter of another one, has the name of an adapter that an operator has loaded: a name stands
+// for one of them.
+func (x *adapters) clash(c configs.Config) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, a := range x.loaded {
+		for _, r := range append(c.ServedModels(), c.RoutedModels()...) {
+			own := slices.ContainsFunc(c.ForModel(r).Model.LoraModules(), func(m configs.LoraModule) bool { return m.Name == a.Name })
+			if r.Name == a.Name || slices.Contains(r.Aliases, a.Name) || own && r.Name != a.model {
+				return fmt.Errorf("models: %q stands for %s, and for an adapter that was loaded into %s while the server ran; unload the adapter, or give one of them another name",
+					a.Name, r.Name, a.model)
+			}
+		}
+	}
+	return nil
+}
+
 // list is entries, and the names of adapters that were listed before and are no more.
 func (x *adapters) list(table map[string]*served) (list []*models.Model, gone []string) {
 	list = x.entries(table)

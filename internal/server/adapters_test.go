@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"weir/configs"
@@ -200,6 +201,16 @@ func TestReloadsBringAdaptersBack(t *testing.T) {
 	}
 	call("/v1/completions", `{"model":"a","prompt":"The river was","max_tokens":1}`)
 	call("/v1/completions", `{"model":"b","prompt":"The river was","max_tokens":1}`)
+	call("/v1/load_lora_adapter", fmt.Sprintf(`{"lora_name":"d","lora_path":%q}`, second))
+	from.Change(func(c *configs.Config) { c.Model.ServedNames = []string{"chat", "d"} }, nil)
+	if status, body := s.Reload(); status == http.StatusOK || !strings.Contains(body, `"d\" stands for chat, and for an adapter`) {
+		t.Errorf("a reload with a model that has an adapter's name: %d %s", status, body)
+	}
+	call("/v1/unload_lora_adapter", `{"lora_name":"d"}`)
+	if status, body := s.Reload(); status != http.StatusOK {
+		t.Errorf("once the adapter is unloaded: %d %s", status, body)
+	}
+	call("/v1/completions", `{"model":"d","prompt":"The river was","max_tokens":1}`)
 }
 
 // Without --enable-lora no caller loads files of the server.
@@ -207,5 +218,67 @@ func TestAdaptersAreLoadedByOperatorsAlone(t *testing.T) {
 	s := servertest.Start(t, nil)
 	if status, text := s.Call(http.MethodPost, "/v1/load_lora_adapter", "", `{"lora_name":"a","lora_path":"/etc/passwd"}`); status != http.StatusNotImplemented || !strings.Contains(text, "--enable-lora") {
 		t.Errorf("%d %s", status, text)
+	}
+}
+
+// All questions of a call are answered with the adapter that the call began with, however often another one takes its name meanwhile; and a request
+// that finds none any more is told that there is no such model.
+func TestCallsKeepTheirAdapter(t *testing.T) {
+	base := servertest.EmbeddedFile(t)
+	files := []string{adapterFile(t, base, "first", 4, 0.2), adapterFile(t, base, "second", 8, 0.4)}
+	s := servertest.Start(t, func(c *configs.Config) {
+		c.Model.Path, c.Model.ServedNames, c.Model.EnableLora = base, []string{"chat"}, true
+		c.Model.Adapters = []string{"a=" + files[0], "b=" + files[1]}
+	})
+	var questions []string // of several waves
+	for i := range 300 {
+		questions = append(questions, fmt.Sprintf(`{"type":"predicate","instructions":"It is number %d"}`, i))
+	}
+	decide := func(model string) (status int, answers string) {
+		status, text := s.Call(http.MethodPost, "/v1/decisions", "", `{"model":"`+model+`","input":"x","questions":[`+strings.Join(questions, ",")+"]}")
+		var answer struct{ Answers json.RawMessage }
+		if err := json.Unmarshal([]byte(text), &answer); err != nil {
+			t.Error(err, text)
+		}
+		if status != http.StatusOK {
+			return status, text
+		}
+		return status, string(answer.Answers)
+	}
+	_, first := decide("a")
+	_, second := decide("b")
+	change := func(path, body string) {
+		if status, text := s.Call(http.MethodPost, path, "", body); status != http.StatusOK {
+			t.Errorf("%s %s: %d %s", path, body, status, text)
+		}
+	}
+	replaces := func(i int) {
+		change("/v1/load_lora_adapter", fmt.Sprintf(`{"lora_name":"a","lora_path":%q,"load_inplace":true}`, files[i%2]))
+	}
+	unloads := func(int) {
+		change("/v1/unload_lora_adapter", `{"lora_name":"a"}`)
+		change("/v1/load_lora_adapter", fmt.Sprintf(`{"lora_name":"a","lora_path":%q}`, files[0]))
+	}
+	for name, do := range map[string]func(int){"replaced": replaces, "unloaded": unloads} {
+		done := make(chan struct{})
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			for i := 1; ; i++ {
+				select {
+				case <-done:
+					return
+				default:
+					do(i)
+				}
+			}
+		})
+		for range 4 {
+			status, got := decide("a")
+			if gone := status == http.StatusNotFound && strings.Contains(got, "model_not_found"); got != first && got != second && !gone {
+				t.Errorf("while its adapter is %s a call is answered %d %.300s", name, status, got)
+			}
+		}
+		close(done)
+		wg.Wait()
 	}
 }

@@ -37,7 +37,10 @@ func (v *adapterVersions) Acquire(a *models.VersionRequest) (models.VersionLease
 		held.Price = price
 	}
 	if held.Model != nil {
-		held.Model = v.adapted(held.Model)
+		if held.Model, err = v.adapted(held.Model); err != nil {
+			held.Release()
+			return models.VersionLease{}, err
+		}
 		return held, nil
 	}
 	load := held.Load
@@ -46,7 +49,7 @@ func (v *adapterVersions) Acquire(a *models.VersionRequest) (models.VersionLease
 		if err != nil {
 			return nil, err
 		}
-		return v.adapted(m), nil
+		return v.adapted(m)
 	}
 	return held, nil
 }
@@ -59,33 +62,31 @@ func (v *adapterVersions) isIn(label string) bool {
 	})
 }
 
-// adapted is a version of the model with the adapter.
-func (v *adapterVersions) adapted(m *models.Model) *models.Model {
+// adapted is a version of the model with the adapter as it is loaded now, which answers all of a call, whatever is loaded meanwhile.
+func (v *adapterVersions) adapted(m *models.Model) (*models.Model, error) {
 	own, info := *m, llm.AdapterInfo{}
 	if e, ok := m.Backend.(*llm.Engine); ok {
-		info, _ = e.Adapters().Find(v.Name)
-	}
-	if m.Backend != nil {
-		own.Backend = adaptedBackend{m.Backend, v.Name}
+		held, ok := e.HoldAdapter(v.Name)
+		if !ok {
+			return nil, fmt.Errorf("%w: the adapter %q is not loaded into the version of %q that answers", models.ErrNoVersion, v.Name, v.model)
+		}
+		own.Backend, info = adaptedBackend{m.Backend, held}, held.Info
 	}
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %v", m.Fingerprint, info.Digest, info.Scale))
 	own.Fingerprint = "fp_" + hex.EncodeToString(sum[:5])
 	own.Version = m.Version + "+" + hex.EncodeToString(sum[:6])
-	return &own
+	return &own, nil
 }
 
 // adaptedBackend has the engine add an adapter.
 type adaptedBackend struct {
 	router.Backend
-	adapter string
+	held llm.HeldAdapter
 }
 
 // SubmitAll implements router.Backend.
 func (b adaptedBackend) SubmitAll(rs []*inference.Request) ([]*inference.Stream, error) {
-	for _, r := range rs {
-		r.Adapter = b.adapter
-	}
-	return b.Backend.SubmitAll(rs)
+	return b.held.SubmitAll(rs)
 }
 
 // price is what an adapter's tokens cost: its own price, or that of its model.

@@ -273,6 +273,10 @@ func (l *languages) prepare(ctx context.Context, c configs.Config) (commit, aban
 	l.changing.Lock()
 	retained := l.retains(plan)
 	all := l.with(slices.Concat(plan, retained))
+	if err := l.adapters.clash(c); err != nil {
+		l.changing.Unlock()
+		return nil, nil, console.ConfigError(err)
+	}
 	ready, drop, err := l.versions.Prepare(ctx, l.specs(all))
 	if err != nil {
 		l.changing.Unlock()
