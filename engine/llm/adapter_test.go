@@ -366,14 +366,14 @@ func TestUnloadedAdaptersEndTheirRequests(t *testing.T) {
 func TestHeldAdaptersStay(t *testing.T) {
 	f := tiny{arch: "llama", typ: gguf.TypeF32, seed: 1}
 	e, merged, files := withAdapters(t, f, Options{}, 2)
-	held, ok := e.HoldAdapter("a0")
-	if _, none := e.HoldAdapter("a2"); !ok || none || held.Info.Name != "a0" {
+	held, ok := e.Adapters().Hold("a0")
+	if _, none := e.Adapters().Hold("a2"); !ok || none || held.Info.Name != "a0" {
 		t.Fatalf("%v, %+v, and one that there is not: %v", ok, held.Info, none)
 	}
 	want := ask(t, merged[0], greedy(prompt(3, 30), 40)).tokens[0]
 	answers := func(when string) {
 		t.Helper()
-		streams, err := held.SubmitAll([]*inference.Request{greedy(prompt(3, 30), 40)})
+		streams, err := e.SubmitHeld([]*inference.Request{greedy(prompt(3, 30), 40)}, held)
 		if err != nil {
 			t.Fatalf("%s: %v", when, err)
 		}

@@ -107,23 +107,14 @@ func (t *Adapters) of(r *inference.Request) (*adapter, error) {
 // unloaded or replaced between them.
 type HeldAdapter struct {
 	Info    AdapterInfo
-	engine  *Engine
 	adapter *adapter
 }
 
-// HoldAdapter holds the adapter of a name; false: there is none.
-func (e *Engine) HoldAdapter(name string) (HeldAdapter, bool) {
-	a, err := e.adapters.of(&inference.Request{Adapter: name})
+// Hold holds the adapter of a name for Engine.SubmitHeld; false: there is none.
+func (t *Adapters) Hold(name string) (HeldAdapter, bool) {
+	a, err := t.of(&inference.Request{Adapter: name})
 	if err != nil || a == nil {
 		return HeldAdapter{}, false
 	}
-	return HeldAdapter{a.info, e, a}, true
-}
-
-// SubmitAll is Engine.SubmitAll of requests with the adapter.
-func (h HeldAdapter) SubmitAll(rs []*inference.Request) ([]*inference.Stream, error) {
-	for _, r := range rs {
-		r.Adapter = h.Info.Name
-	}
-	return h.engine.submitAll(rs, h.adapter)
+	return HeldAdapter{a.info, a}, true
 }

@@ -280,6 +280,14 @@ func (e *Engine) SubmitAll(rs []*inference.Request) ([]*inference.Stream, error)
 	return e.submitAll(rs, nil)
 }
 
+// SubmitHeld is SubmitAll of requests with an adapter that is held, whatever has its name by now.
+func (e *Engine) SubmitHeld(rs []*inference.Request, held HeldAdapter) ([]*inference.Stream, error) {
+	for _, r := range rs {
+		r.Adapter = held.Info.Name
+	}
+	return e.submitAll(rs, held.adapter)
+}
+
 // submitAll submits requests with an adapter that is held; nil: with those that they name.
 func (e *Engine) submitAll(rs []*inference.Request, held *adapter) ([]*inference.Stream, error) {
 	for _, r := range rs {

@@ -225,7 +225,7 @@ func TestAdaptersAreLoadedByOperatorsAlone(t *testing.T) {
 // that finds none any more is told that there is no such model.
 func TestCallsKeepTheirAdapter(t *testing.T) {
 	base := servertest.EmbeddedFile(t)
-	files := []string{adapterFile(t, base, "first", 4, 0.2), adapterFile(t, base, "second", 8, 0.4)}
+	files := []string{servertest.AdapterFile(t, base, "first", 4, 0.2), servertest.AdapterFile(t, base, "second", 8, 0.4)}
 	s := servertest.Start(t, func(c *configs.Config) {
 		c.Model.Path, c.Model.ServedNames, c.Model.EnableLora = base, []string{"chat"}, true
 		c.Model.Adapters = []string{"a=" + files[0], "b=" + files[1]}

@@ -66,11 +66,11 @@ func (v *adapterVersions) isIn(label string) bool {
 func (v *adapterVersions) adapted(m *models.Model) (*models.Model, error) {
 	own, info := *m, llm.AdapterInfo{}
 	if e, ok := m.Backend.(*llm.Engine); ok {
-		held, ok := e.HoldAdapter(v.Name)
+		held, ok := e.Adapters().Hold(v.Name)
 		if !ok {
 			return nil, fmt.Errorf("%w: the adapter %q is not loaded into the version of %q that answers", models.ErrNoVersion, v.Name, v.model)
 		}
-		own.Backend, info = adaptedBackend{m.Backend, held}, held.Info
+		own.Backend, info = adaptedBackend{m.Backend, e, held}, held.Info
 	}
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %v", m.Fingerprint, info.Digest, info.Scale))
 	own.Fingerprint = "fp_" + hex.EncodeToString(sum[:5])
@@ -81,12 +81,13 @@ func (v *adapterVersions) adapted(m *models.Model) (*models.Model, error) {
 // adaptedBackend has the engine add an adapter.
 type adaptedBackend struct {
 	router.Backend
-	held llm.HeldAdapter
+	engine *llm.Engine
+	held   llm.HeldAdapter
 }
 
 // SubmitAll implements router.Backend.
 func (b adaptedBackend) SubmitAll(rs []*inference.Request) ([]*inference.Stream, error) {
-	return b.held.SubmitAll(rs)
+	return b.engine.SubmitHeld(rs, b.held)
 }
 
 // price is what an adapter's tokens cost: its own price, or that of its model.
