@@ -407,7 +407,7 @@ func modelSettings(m *Model) []Setting {
 
 		{Key: CalibrationKey, Flag: "decision-calibration",
 			Usage:   "TYPE=TEMPERATURE: how decisions are calibrated, of the type predicate, choice or score, and predicate.bias=BIAS; repeat for several; weir bench quality --fit prints them",
-			binding: bindNames(&m.Calibration, "predicate, choice or score, = and a temperature from 0.01 to 100, or predicate.bias= and a bias from -100 to 100", isCalibration)},
+			binding: bindNames(&m.Calibration, "TYPE=TEMPERATURE with 0.01 to 100, or predicate.bias=BIAS with -100 to 100", isCalibration)},
 
 		{Key: LoraModulesKey, Flag: "lora-modules",
 			Usage:   `NAME=FILE: a LoRA adapter in GGUF that requests get by NAME or MODEL:NAME, or {"name": …, "path": …, "scale": …}; repeat for several`,
