@@ -2,9 +2,23 @@ package configs
 
 import (
 	"math"
+	"time"
 
 	"weir/internal/inference"
+	"weir/scheduler"
 )
+
+// defaultScheduler spells out what the scheduler would choose itself, so that
+// every value can be shown.
+func defaultScheduler() scheduler.Config {
+	return scheduler.Config{
+		MaxSeqs: 64, MaxBatchTokens: 512, PrefillChunk: 512, MaxPrefills: 2,
+		MaxWaiting: 1024, OvertakeLimit: 64, PreemptLimit: 3, MinRunTokens: 8,
+		MaxWait: 10 * time.Minute, SharePercent: [inference.NumClasses]int{inference.Default: 10, inference.Batch: 5},
+		ITLTarget: 200 * time.Millisecond, MaxDrafts: 8, LookupMax: 4, LookupMin: 2,
+		CapOutput: true,
+	}
+}
 
 // schedulerSettings are the rows of the table for the step planner and its queue.
 func schedulerSettings(c *Config) []Setting {

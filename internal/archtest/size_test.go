@@ -26,8 +26,8 @@ func longestFirst(a, b measure) int {
 // Past these a file or a function is looked at again: it may hold two ideas.
 // They are far above what is normal here, so that only growth trips them.
 const (
-	fileLinesLimit     = 1000
-	functionLinesLimit = 200
+	fileLinesLimit     = 600
+	functionLinesLimit = 120
 )
 
 // TestSizes prints, with -v, the lines per package and the longest files and

@@ -19,7 +19,6 @@ import (
 	"weir/configs"
 	"weir/engine/llm"
 	"weir/internal/console"
-	"weir/internal/cpu"
 	"weir/internal/inference"
 	"weir/internal/server/local"
 	"weir/router/versions"
@@ -52,34 +51,6 @@ type served struct {
 	created int64
 }
 
-// planned is a record of the configuration whose file was looked at.
-type planned struct {
-	record configs.ServedModel
-	config configs.Config // of this model alone
-	info   llm.Info       // with the budget that it will have
-	label  string
-	policy *moderation.Policy // nil: it has none
-}
-
-// resident is a version in memory.
-type resident struct {
-	*local.Model
-	entry *models.Model
-	log   *zap.Logger
-
-	steps     *timeline
-	maxSeqs   int
-	itlTarget time.Duration
-}
-
-// Close implements versions.Content.
-func (r *resident) Close(ctx context.Context) error {
-	if r.Encoder != nil {
-		return r.Encoder.Close(ctx)
-	}
-	return r.Generator().Close(ctx)
-}
-
 const (
 	// loadWait is how long a request waits for its model to be loaded, unless its own deadline
 	// is sooner.
@@ -91,96 +62,6 @@ const (
 	// labelBytes is how much of a digest names a version.
 	labelBytes = 12
 )
-
-// planModels looks at the files of a configuration's models and gives each its memory.
-// What cannot run is refused, and no weights are read.
-func planModels(c configs.Config, budget int64) ([]*planned, error) {
-	records := c.ServedModels()
-	list := make([]*planned, 0, len(records))
-	var errs []error
-	for _, r := range records {
-		p := &planned{record: r, config: c.ForModel(r)}
-		if err := p.size(budget, len(records)); err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		var err error
-		if p.policy, err = c.SafetyOf(r, digestKey()); err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		p.label = cmp.Or(r.Version, p.info.Digest[:labelBytes])
-		for n := 2; slices.ContainsFunc(list, func(o *planned) bool { return o.record.Name == r.Name && o.label == p.label }); n++ {
-			p.label = fmt.Sprintf("%s-%d", p.info.Digest[:labelBytes], n)
-		}
-		list = append(list, p)
-	}
-	for _, p := range list {
-		errs = append(errs, checkClassifiers(p, list))
-	}
-	return list, errors.Join(errs...)
-}
-
-// size reads the header of a model's file. Where there are several models, each without a size of
-// its own gets an equal part of half of the memory that its weights leave for its KV cache.
-func (p *planned) size(budget int64, count int) error {
-	f, err := local.OpenRunnable(p.config)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	for range 2 {
-		if p.info, err = local.Describe(f, p.config); err != nil {
-			return local.LoadError(p.config.Model, err)
-		}
-		sized := p.config.Engine.KVMemoryBytes > 0 || p.info.Embeds || local.OnLlamaCpp(p.config)
-		if sized || count == 1 && p.record.Load == configs.LoadAtStartup {
-			return nil
-		}
-		cache := p.info.CacheBytes()
-		p.config.Engine.KVMemoryBytes = cache
-		if budget > 0 {
-			p.config.Engine.KVMemoryBytes = max(min(cache, (budget-p.info.MemoryBytes()+cache)/2/int64(count)), 1)
-		}
-	}
-	return nil
-}
-
-func (p *planned) bytes() int64 {
-	return p.info.MemoryBytes()
-}
-
-// spec is the version as the manager of versions knows it.
-func (p *planned) spec(l *languages) versions.Spec {
-	r := p.record
-	identity := r
-	identity.Load, identity.IdleUnload, identity.Pinned, identity.Aliases = "", 0, false, nil
-	identity.Fallback, identity.Policy, identity.Safety, identity.OwnSafety = nil, "", "", ""
-	return versions.Spec{
-		Name: r.Name, Label: p.label, Digest: p.info.Digest, Key: fmt.Sprintf("%s %+v", p.info.Digest, identity), Bytes: p.bytes(),
-		When:       map[string]versions.When{configs.LoadLazily: versions.Lazy, configs.LoadNever: versions.Never}[r.Load],
-		IdleUnload: r.IdleUnload, Pinned: r.Pinned,
-		Open: func(ctx context.Context) (versions.Content, error) {
-			m, err := l.open(ctx, p)
-			if err != nil {
-				return nil, err // a nil *resident would be a content
-			}
-			return m, nil
-		},
-	}
-}
-
-// memoryBudget is what language models may take: what the configuration says, or what is
-// free now. 0 is no limit, where the system does not tell.
-func memoryBudget(c configs.Config) int64 {
-	switch {
-	case c.Model.MemoryBytes > 0:
-		return c.Model.MemoryBytes
-	case cpu.TotalMemoryBytes() == 0:
-		return 0
-	}
-	return cpu.AvailableMemoryBytes()
-}
 
 func newLanguages(s *Server, budget int64) (*languages, error) {
 	l := &languages{s: s, budget: budget, deployed: make(map[string][]*planned)}
@@ -440,63 +321,6 @@ func (l *languages) open(ctx context.Context, p *planned) (*resident, error) {
 	}
 	r.advise(p)
 	return r, nil
-}
-
-// newEntry is the model as the edge knows it.
-func (r *resident) newEntry(p *planned) *models.Model {
-	info := r.Info()
-	e := &models.Model{
-		ID: r.Name, Version: info.Digest, Created: time.Now().Unix(), Fingerprint: info.Fingerprint(),
-		Tokenizer: r.Tokenizer, Template: r.Template.Template, Family: r.Template.Family, MaxModelLen: info.MaxModelLen,
-	}
-	if args := p.config.Model.TemplateArgs; args != "" {
-		e.Variables = []byte(args)
-	}
-	e.HideTools = p.config.Model.HideTools
-	e.Calibration, _ = models.ReadCalibration(p.config.Model.Calibration) // each item was checked as it was set
-	for _, d := range p.record.Defaults {
-		e.Defaults = append(e.Defaults, models.Default{Field: d.Key, Value: []byte(d.Value)})
-	}
-	if r.Encoder != nil {
-		e.Pooler = poolerOf(r.Model)
-		e.Pooler.Prompts = p.config.Model.TaskPrompts()
-	} else {
-		e.Backend = r.Generator()
-		e.Decision = decisionOf(r.Model)
-	}
-	if r.Engine != nil {
-		e.Vocabulary = models.NewVocabulary(r.Tokenizer)
-	}
-	return e
-}
-
-// advise logs what an operator should know of a model.
-func (r *resident) advise(p *planned) {
-	info, model := r.Info(), zap.String("model", r.Name)
-	if r.Llama != nil {
-		r.log.Warn("this model runs on llama.cpp: one request at a time, the next ones wait; no prefix cache, no batching", model)
-	}
-	if r.Template.Template == nil && r.Encoder == nil {
-		r.log.Warn("this model cannot chat; /v1/completions works", model, zap.Error(r.Template.Why))
-	}
-	if len(p.config.Model.Prompts) > 0 && r.Encoder == nil {
-		r.log.Warn("--embedding-prompt changes nothing: it is for text encoders, and this model generates text", model)
-	}
-	if r.Encoder != nil && info.Pooling == inference.PoolingLast && info.Scores == 0 && !info.Decides && !r.Tokenizer.AddsEOS() {
-		r.log.Warn("a text's vector is that of its last token, and the file does not say that the end token goes behind a text "+
-			"(tokenizer.ggml.add_eos_token); write it there if the model was trained so, as Qwen3-Embedding was", model)
-	}
-	if r.Template.Note != "" {
-		r.log.Warn(r.Template.Note, model)
-	}
-	if info.KVMeasured > 0 {
-		r.log.Info("measured what a q8_0 KV cache costs this model, for --kv-cache-dtype auto; what was measured is kept for later loads where there is a cache folder",
-			model, zap.Float64("nats", *info.KVCost), zap.Float64("most", llm.MostCacheCost), zap.String("kv_cache_dtype", info.KVType), zap.Duration("took", info.KVMeasured))
-	}
-	if info.MaxModelLen > info.ContextLength {
-		r.log.Warn("sequences may grow beyond what the model was trained on", model,
-			zap.Int("max_model_len", info.MaxModelLen), zap.Int("context", info.ContextLength))
-	}
 }
 
 // changed logs and counts what happened to a version, and lets edge and metrics follow a
