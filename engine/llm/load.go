@@ -228,17 +228,17 @@ func (w *want) converted(rows []byte) []byte {
 	}
 	floats := make([]byte, 4*w.cols*(len(rows)/int(w.tensor.RowBytes())))
 	weight.Decode(w.tensor.Type, vector.Floats(floats), rows)
-	switch {
-	case w.held == gguf.TypeBF16:
+	if w.held == gguf.TypeBF16 {
 		return weight.AppendBF16(nil, vector.Floats(floats))
-	case w.held == gguf.TypeF16:
-		halves := floats[:0] // each written behind those that were read
-		for _, v := range vector.Floats(floats) {
-			halves = binary.LittleEndian.AppendUint16(halves, vector.F32ToF16(v))
-		}
-		return halves
 	}
-	return floats
+	if w.held != gguf.TypeF16 {
+		return floats
+	}
+	halves := floats[:0] // each written behind those that were read
+	for _, v := range vector.Floats(floats) {
+		halves = binary.LittleEndian.AppendUint16(halves, vector.F32ToF16(v))
+	}
+	return halves
 }
 
 func (l *loader) readVector(w *want, dst []float32) error {

@@ -268,7 +268,7 @@ func (j *lowRankJob) widen(part *lowRankPart, k, lo, hi int, sums []float32) {
 	full := min(hi, p.W.Rows/tileLanes)
 	s := span{w: b, funcs: b.funcs(level), several: split.panels > 1}
 	for n := 0; n < split.panels; n += s.panels {
-		first := 0
+		var first int
 		first, s.rows = split.panel(n)
 		if s.panels = 1; s.funcs != nil {
 			s.panels = split.run(n, split.panels)
