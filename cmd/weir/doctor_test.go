@@ -147,7 +147,8 @@ func TestReportsTellOfDraftModels(t *testing.T) {
 			args = append(args, "--quick")
 		}
 		var out, errs strings.Builder
-		if status := execute(append(args, "--speculative-model", path), &out, &errs); status != exitOK || !strings.Contains(out.String(), "by a model of its own, in ") {
+		if status := execute(append(args, "--speculative-model", path), &out, &errs); status != exitOK || !strings.Contains(out.String(), "by a model of its own\n") ||
+			!strings.Contains(out.String(), " of a draft model's and ") {
 			t.Errorf("%s: exit status %d, %s%s", command, status, out.String(), errs.String())
 		}
 		out.Reset()
