@@ -77,7 +77,7 @@ func (w *world) chunkOrder() []int {
 	return order
 }
 
-// partWorlds are the worlds of a subtest: make test-long runs 16 of them, and -run one by its first world.
+// partWorlds are the worlds of a subtest: make test-long runs 17 of them, and -run one by its first world.
 const partWorlds = 10_000
 
 // Worlds with adapters that are loaded, replaced and unloaded while requests run, beside states, drafts and late samples: CheckInvariants
@@ -86,7 +86,7 @@ const partWorlds = 10_000
 //
 //	WEIR_TEST_LONG=1 go test ./scheduler -run TestAdaptersKeepTheInvariants -v -timeout 60m
 func TestAdaptersKeepTheInvariants(t *testing.T) {
-	worlds := reference.Repeats(60, 300, 16*partWorlds)
+	worlds := reference.Repeats(60, 300, 17*partWorlds)
 	var all adapterTally
 	for first := 0; first < worlds; first += partWorlds {
 		t.Run(fmt.Sprintf("from=%d", first), func(t *testing.T) {
