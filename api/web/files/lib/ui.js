@@ -237,7 +237,7 @@ export function SignIn({ name, fault, arrived, onKey, busy }) {
   const [broken, tell] = useState(arrived || null);
   useEffect(() => { const c = new AbortController(); offers(name, c.signal).then(show); return () => c.abort(); }, [name]);
   let said = fault || broken;
-  if (said?.status === 401) said = { ...said, message: "Look whether all of it was copied. Keys that were revoked or have ended are not known, either." };
+  if (said?.status === 401 && said.message?.includes("Authorization")) said = { ...said, message: "Look whether all of it was copied. Keys that were revoked or have ended are not known, either." };
   return html`<main class="sign-in"><form onSubmit=${(e) => { e.preventDefault(); if (value.trim()) onKey(value.trim()); }}>
     <h1><${Icon} name="weir" />weir <span class="muted">${name}</span></h1>
     <p>${list.length ? "This server asks who calls. Sign in, or type an API key." : "This server asks who calls. Type your API key, or a token of your sign-in service."}</p>
