@@ -183,10 +183,16 @@ func TestUnfitDraftModelsAreRefused(t *testing.T) {
 // A draft model knows no adapters: what it proposes to requests with one changes none of their answers, also while others have another.
 func TestDraftModelsChangeNoAnswerOfAdapters(t *testing.T) {
 	f := tiny{arch: "qwen3", typ: gguf.TypeF32, seed: 4, norms: true}
-	plain, _, _ := withAdapters(t, f, Options{}, 2)
-	drafted, _, _ := withAdapters(t, f, Options{
+	adaptersKeepAnswers(t, f, Options{
 		Speculate: true, Draft: f.file(t), Scheduler: scheduler.Config{MaxDrafts: 4, EveryDraft: true, LookupMin: 20, LookupMax: 20},
-	}, 2)
+	})
+}
+
+// adaptersKeepAnswers asks for answers of two adapters and of the model alone together, with drafts by these options: they are those without.
+func adaptersKeepAnswers(t *testing.T, f tiny, o Options) {
+	t.Helper()
+	plain, _, _ := withAdapters(t, f, Options{}, 2)
+	drafted, _, _ := withAdapters(t, f, o, 2)
 	var wg sync.WaitGroup
 	for i, adapter := range []string{"", "a0", "a1", "a0"} {
 		r := func() *inference.Request {

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -297,26 +296,7 @@ func TestUnfitMTPHeadsAreRefused(t *testing.T) {
 func TestMTPHeadsChangeNoAnswerOfAdapters(t *testing.T) {
 	reference.Slow(t)
 	f := headed[2]
-	plain, _, _ := withAdapters(t, f, Options{}, 2)
 	o := everyDraft(4)
 	o.EndTokens = nil
-	drafted, _, _ := withAdapters(t, f, o, 2)
-	var wg sync.WaitGroup
-	for i, adapter := range []string{"", "a0", "a1", "a0"} {
-		r := func() *inference.Request {
-			r := greedy(prompt(uint64(i/3), 40), 40)
-			r.Adapter = adapter
-			return r
-		}
-		want := story(ask(t, plain, r()))
-		wg.Go(func() {
-			if got := story(ask(t, drafted, r())); got != want {
-				t.Errorf("adapter %q:\n%s\nwant\n%s", adapter, got, want)
-			}
-		})
-	}
-	wg.Wait()
-	if st := drafted.Stats().Scheduler; st.DraftTokens == 0 {
-		t.Error("nothing was drafted")
-	}
+	adaptersKeepAnswers(t, f, o)
 }
